@@ -1,0 +1,45 @@
+/* main.c - picks the command. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *about;
+} commands[] = {
+	{"compile", cmd_compile, "turn an ONNX transformer into a quantized NNEF archive"},
+	{"inspect", cmd_inspect, "list layers, roles, shapes and bytes of a model"},
+	{"run", cmd_run, "run a model in float on given inputs"},
+	{"dump", cmd_dump, "describe an archive"},
+	{"tensor", cmd_tensor, "quantize one array to a .dat file"},
+};
+
+static void print_commands(FILE *f)
+{
+	fprintf(f, "usage: quern COMMAND ...   (quern COMMAND --help says more)\n\n");
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].about);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_commands(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help") || !strcmp(argv[1], "-h")) {
+		print_commands(stdout);
+		return EXIT_DONE;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		puts("quern " QUERN_VERSION);
+		return EXIT_DONE;
+	}
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	fprintf(stderr, "quern: no command '%s'\n", argv[1]);
+	print_commands(stderr);
+	return EXIT_USAGE;
+}

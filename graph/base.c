@@ -1,0 +1,102 @@
+/* base.c - failures, messages, the door to the heap. */
+#include "graph/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+qn_status qn_fail(qn_ctx *ctx, qn_status status, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
+	va_end(args);
+	return status;
+}
+
+qn_status qn_prefix(qn_ctx *ctx, qn_status status, const char *fmt, ...)
+{
+	char old[sizeof ctx->message - 256]; /* the end of a very long message gives way to its place */
+	memcpy(old, ctx->message, sizeof old);
+	old[sizeof old - 1] = '\0';
+	va_list args;
+	va_start(args, fmt);
+	int n = vsnprintf(ctx->message, sizeof ctx->message, fmt, args);
+	va_end(args);
+	if (n < 0 || (size_t)n >= sizeof ctx->message)
+		return status;
+	size_t room = sizeof ctx->message - (size_t)n;
+	if (snprintf(ctx->message + n, room, ": %s", old) < 0)
+		ctx->message[n] = '\0';
+	return status;
+}
+
+void qn_log(qn_ctx *ctx, quern_log_level level, const char *fmt, ...)
+{
+	if (!ctx->log)
+		return;
+	char text[1024];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	ctx->log(ctx->log_user, level, text);
+}
+
+static void *system_alloc(void *ptr, size_t new_size)
+{
+	if (new_size == 0) {
+		free(ptr);
+		return NULL;
+	}
+	return realloc(ptr, new_size);
+}
+
+void *qn_heap(qn_ctx *ctx, void *ptr, size_t old_size, size_t new_size)
+{
+	void *p = ctx->alloc ? ctx->alloc(ctx->alloc_user, ptr, old_size, new_size) : system_alloc(ptr, new_size);
+	if (!p && new_size) {
+		if (ctx->on_memory)
+			longjmp(*ctx->on_memory, 1);
+		abort(); /* a library call outside QN_ENTER: a fault of ours */
+	}
+	return p;
+}
+
+static size_t edit_distance(const char *a, const char *b, size_t give_up)
+{
+	size_t la = strlen(a), lb = strlen(b);
+	enum { MAX = 96 };
+	if (la >= MAX || lb >= MAX || (la > lb ? la - lb : lb - la) > give_up)
+		return give_up + 1;
+	size_t row[MAX + 1];
+	for (size_t j = 0; j <= lb; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= la; i++) {
+		size_t diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= lb; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[lb];
+}
+
+const char *qn_nearest(const char *name, const char *const *names, size_t n)
+{
+	size_t best = strlen(name) / 3 + 2;
+	const char *found = NULL;
+	for (size_t i = 0; i < n; i++) {
+		size_t d = edit_distance(name, names[i], best);
+		if (d < best) {
+			best = d;
+			found = names[i];
+		}
+	}
+	return found;
+}

@@ -1,0 +1,23 @@
+#include "graph/ops/_zip.h"
+
+QN_ZIP_KERNELS(a < b || a != a ? a : b, qn_int_less(a, b, u) ? a : b)
+
+static bool on_dim(qn_call *c, qn_dim a, qn_dim b, qn_dim *y)
+{
+	*y = qn_dim_min(c->dims, a, b);
+	return true;
+}
+
+static qn_status eval(qn_call *c) { return qn_zip_eval_all(c, &(qn_zip){.kernel = QN_ZIP_ALL, .dim = on_dim}); }
+static qn_status emit(qn_emit *e) { return qn_zip_emit(e, "min"); }
+
+const qn_op qn_op_min = {
+	.name = "Min",
+	.min_in = 1,
+	.max_in = -1,
+	.traits = QN_ELEMENTWISE,
+	.dims_in = UINT32_MAX,
+	.infer = qn_zip_infer,
+	.eval = eval,
+	.emit = emit,
+};

@@ -1,0 +1,18 @@
+#include "graph/ops/_reduce.h"
+
+QN_FOLD(fold_f64, double, v *v, a + b)
+QN_FOLD(fold_i64, int64_t, (int64_t)((uint64_t)v * (uint64_t)v), (int64_t)((uint64_t)a + (uint64_t)b))
+
+static const qn_reducer reducer = {.start = QN_START_ZERO, .f64 = fold_f64, .i64 = fold_i64};
+
+static qn_status emit(qn_emit *e)
+{
+	const char *axes, *x = qn_emit_ref(e, e->node->in[0]);
+	QN_TRY(qn_reduce_emit_axes(e, &axes));
+	x = qn_arena_printf(e->arena, "mul(%s, %s)", x, x);
+	if (axes)
+		x = qn_arena_printf(e->arena, "sum_reduce(%s, axes=%s)", x, axes);
+	return qn_reduce_emit_done(e, axes, x);
+}
+
+QN_REDUCE_ROW(reduce_sum_square, "ReduceSumSquare", 0);

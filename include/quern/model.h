@@ -1,0 +1,86 @@
+/* model.h - contexts, models, compiling and running. Included by quern.h. */
+#ifndef QUERN_MODEL_H
+#define QUERN_MODEL_H
+
+typedef struct quern_options {
+	quern_alloc_fn alloc; /* NULL: the system's */
+	void *alloc_user;
+	quern_log_fn log;     /* NULL: silence */
+	void *log_user;
+	quern_progress_fn progress;
+	void *progress_user;
+	int threads; /* 0: as many as the machine has; results do not depend on it */
+} quern_options;
+
+/* NULL only when the heap is exhausted. `options` may be NULL and is copied. Free models and configurations before their context. */
+QUERN_API quern_context *quern_open(const quern_options *options);
+QUERN_API void quern_close(quern_context *ctx);
+QUERN_API void quern_set_threads(quern_context *ctx, int threads); /* 0: all cores */
+/* The text of the last failed call on this context; valid until the next call. */
+QUERN_API const char *quern_message(const quern_context *ctx);
+
+typedef struct quern_model quern_model;
+
+/* Loads an ONNX file, infers its symbolic shapes, finds its layers and their roles and resolves their widths. Weights stay in the mapped file, which must not
+ * change while the model lives. On failure *model is NULL. The configuration must outlive the model. */
+QUERN_API quern_status quern_model_load(quern_context *ctx, const char *path, const quern_config *config, quern_model **model);
+QUERN_API void quern_model_free(quern_model *model);
+
+/* One use of a weight. Strings live as long as the model. */
+typedef struct quern_layer {
+	const char *node, *weight, *output; /* ONNX names */
+	const char *op;
+	const char *role;   /* "query" ... "embedding", "qkv"; "" where there is none */
+	const char *why;    /* why there is none, else NULL */
+	int block;          /* -1: outside the blocks */
+	bool cross;         /* of a cross attention */
+	int rank;
+	int64_t shape[8];   /* of the initializer, as in the file */
+	const char *type;   /* as in the file: "f32" */
+	uint64_t bytes;     /* as in the file */
+	const char *not_q4; /* why Q4_0 cannot hold it, else NULL */
+	int weight_bits, act_bits; /* asked for; act_bits 32: float */
+	const char *form;   /* given: "q4_0", "q8_1", "i8", "f16", "f32" */
+	const char *origin; /* of the width: "default", "role", "pin", "override", "loaded", "tuned", "fallback" */
+	const char *reason; /* why the form is another than asked, else NULL */
+	uint64_t stored_bytes;
+	int n_parts;        /* of a fused weight */
+} quern_layer;
+
+/* Output channels of a fused weight that belong to one role; rows ascending. */
+typedef struct quern_part {
+	const char *role;
+	const int64_t *rows;
+	int64_t n;
+	int weight_bits;
+} quern_part;
+
+QUERN_API size_t quern_model_layers(const quern_model *model);
+QUERN_API void quern_model_layer(const quern_model *model, size_t i, quern_layer *out);
+QUERN_API void quern_model_part(const quern_model *model, size_t layer, int part, quern_part *out);
+/* Bytes of constants that are no layer's weight: biases, gains, tables. */
+QUERN_API uint64_t quern_model_other_bytes(const quern_model *model);
+/* The graph as text, after the named pass ("load", "shapes", ...; NULL: the last). The text lives as long as the model. */
+QUERN_API const char *quern_model_dump(quern_model *model);
+
+typedef struct quern_summary {
+	uint64_t model_bytes;   /* weights in the file */
+	uint64_t archive_bytes; /* on disk */
+	size_t fallbacks;       /* layers that got a wider form than asked */
+} quern_summary;
+
+/* Writes the archive; the kind follows from the name (.nnef.tgz, .nnef.tar, else a folder). A failure leaves nothing behind and an older archive
+ * untouched. A model can be compiled once. `summary` may be NULL. */
+QUERN_API quern_status quern_compile(quern_model *model, const char *path, quern_summary *summary);
+
+/* Float execution of an ONNX file on the CPU. */
+typedef struct quern_runner quern_runner;
+QUERN_API quern_status quern_runner_load(quern_context *ctx, const char *path, const quern_config *config, quern_runner **runner);
+QUERN_API void quern_runner_free(quern_runner *runner);
+/* Inputs by name from a .npz; outputs by name to a .npz. */
+QUERN_API quern_status quern_run_npz(quern_runner *runner, const char *input, const char *output);
+/* An ONNX test_data_set folder: runs input_N.pb, compares with output_N.pb. A difference beyond atol + rtol x |expected| is QUERN_ERR_NUMERIC and the message
+ * says where. */
+QUERN_API quern_status quern_run_test_data(quern_runner *runner, const char *folder, double rtol, double atol);
+
+#endif

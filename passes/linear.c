@@ -1,0 +1,169 @@
+/* linear.c - products with a constant matrix become quern:Linear, gathers of float tables quern:Embedding.
+ *
+ * needs: shapes. gives: every layer with weights stored [N, K] in one operator, its bias inside; spoils nothing. Facts of new values are set here. */
+#include "passes/passes.h"
+
+/* A constant over `in` whose data is made when it is needed. */
+static qn_value *recipe(qn_graph *g, qn_node *before, const char *op, const char *name, qn_value *const *in, int n_in, qn_shape shape)
+{
+	qn_value *v = qn_graph_apply(g, before, op, name, in, n_in);
+	v->fact = (qn_fact){in[0]->fact.type, shape, NULL};
+	v->is_const = true;
+	v->weight = in[0]->weight;
+	return v;
+}
+
+static qn_value *transposed(qn_graph *g, qn_node *before, qn_value *w)
+{
+	static const int64_t swap[] = {1, 0};
+	const qn_node *p = w->producer;
+	const qn_attr *perm = p && !strcmp(p->op->name, "Transpose") ? qn_node_attr(p, "perm") : NULL;
+	if (p && (p->op->traits & QN_LAYOUT) && perm && perm->n == 2 && perm->ints[0] == 1 && perm->ints[1] == 0)
+		return p->in[0]; /* undone rather than done twice */
+	qn_shape s = {2, {w->fact.shape.dim[1], w->fact.shape.dim[0]}};
+	qn_value *t = recipe(g, before, "Transpose", qn_arena_printf(g->arena, "%s.T", w->name), &w, 1, s);
+	qn_node_set_ints(g, t->producer, "perm", swap, 2);
+	return t;
+}
+
+/* [1, 1, K, N] as [K, N] */
+static qn_value *as_matrix(qn_graph *g, qn_node *before, qn_value *w)
+{
+	const qn_shape *s = &w->fact.shape;
+	if (s->rank == 2)
+		return w;
+	qn_shape two = {2, {s->dim[s->rank - 2], s->dim[s->rank - 1]}};
+	int64_t dims[] = {two.dim[0].k, two.dim[1].k};
+	qn_value *in[] = {w, qn_graph_const(g, NULL, qn_tensor_i64s(g->arena, dims, 2))};
+	return recipe(g, before, "Reshape", qn_arena_printf(g->arena, "%s.2d", w->name), in, 2, two);
+}
+
+/* A constant float matrix: rank 2, or more with unit dims in front. */
+static bool is_matrix(const qn_value *v)
+{
+	if (!v || !v->is_const || v->fact.type != QN_F32 || v->fact.shape.rank < 2 || !qn_shape_is_const(&v->fact.shape))
+		return false;
+	for (int i = 0; i < v->fact.shape.rank - 2; i++)
+		if (!qn_dim_is(v->fact.shape.dim[i], 1))
+			return false;
+	return true;
+}
+
+static void matmul_to_linear(qn_graph *g, qn_node *n)
+{
+	qn_value *x = n->in[0], *w = n->in[1];
+	if (x->is_const || x->fact.type != QN_F32 || !is_matrix(w) || x->fact.shape.rank < 1 || w->fact.shape.rank > x->fact.shape.rank + (x->fact.shape.rank == 1))
+		return;
+	if (w->fact.shape.rank > 2 && w->fact.shape.rank > x->fact.shape.rank)
+		return;
+	qn_value *in[] = {x, transposed(g, n, as_matrix(g, n, w))};
+	qn_node_become(g, n, qn_op_find("quern", "Linear"), in, 2);
+}
+
+/* A bias that adds the same N values to every row. */
+static bool is_bias(const qn_value *b, qn_dim n)
+{
+	if (!b || !b->is_const || b->fact.type != QN_F32 || b->fact.shape.rank < 1 || !qn_shape_is_const(&b->fact.shape))
+		return false;
+	const qn_shape *s = &b->fact.shape;
+	for (int i = 0; i < s->rank - 1; i++)
+		if (!qn_dim_is(s->dim[i], 1))
+			return false;
+	return qn_dim_equal(s->dim[s->rank - 1], n);
+}
+
+static qn_value *as_vector(qn_graph *g, qn_node *before, qn_value *b)
+{
+	if (b->fact.shape.rank == 1)
+		return b;
+	qn_shape one = {1, {b->fact.shape.dim[b->fact.shape.rank - 1]}};
+	qn_value *in[] = {b, qn_graph_const(g, NULL, qn_tensor_i64s(g->arena, &one.dim[0].k, 1))};
+	return recipe(g, before, "Reshape", qn_arena_printf(g->arena, "%s.1d", b->name), in, 2, one);
+}
+
+static qn_value *scaled(qn_graph *g, qn_node *before, qn_value *v, float by)
+{
+	if (by == 1)
+		return v;
+	qn_value *in[] = {v, qn_graph_const(g, NULL, qn_tensor_scalar_f32(g->arena, by))};
+	if (v->is_const)
+		return recipe(g, before, "Mul", qn_arena_printf(g->arena, "%s.scaled", v->name), in, 2, v->fact.shape);
+	qn_value *y = qn_graph_apply(g, before, "Mul", qn_arena_printf(g->arena, "%s.scaled", v->name), in, 2);
+	y->fact = (qn_fact){v->fact.type, v->fact.shape, NULL};
+	return y;
+}
+
+static void gemm_to_linear(qn_graph *g, qn_node *n)
+{
+	qn_value *x = n->in[0], *w = n->in[1], *c = qn_node_has_in(n, 2) ? n->in[2] : NULL;
+	if (x->is_const || !is_matrix(w) || w->fact.shape.rank != 2)
+		return;
+	bool trans_a = qn_node_int(n, "transA", 0), trans_b = qn_node_int(n, "transB", 0);
+	float alpha = qn_node_float(n, "alpha", 1), beta = qn_node_float(n, "beta", 1);
+	qn_dim width = w->fact.shape.dim[trans_b ? 0 : 1];
+	if (c && beta != 0 && !is_bias(c, width))
+		return;
+	if (trans_a) {
+		static const int64_t swap[] = {1, 0};
+		qn_shape s = {2, {x->fact.shape.dim[1], x->fact.shape.dim[0]}};
+		x = qn_graph_apply(g, n, "Transpose", qn_arena_printf(g->arena, "%s.T", n->name), &x, 1);
+		qn_node_set_ints(g, x->producer, "perm", swap, 2);
+		x->fact = (qn_fact){QN_F32, s, NULL};
+	}
+	qn_value *in[3] = {scaled(g, n, x, alpha), trans_b ? w : transposed(g, n, w), NULL};
+	if (c && beta != 0)
+		in[2] = scaled(g, n, as_vector(g, n, c), beta);
+	qn_node_become(g, n, qn_op_find("quern", "Linear"), in, in[2] ? 3 : 2);
+}
+
+/* Linear then Add of a constant vector, when nothing else reads the product. */
+static void take_bias(qn_graph *g, qn_node *n)
+{
+	qn_value *y = n->out[0];
+	if (qn_node_has_in(n, 2) || y->n_uses != 1 || y->is_output || strcmp(y->uses[0].node->op->name, "Add") ||
+		*y->uses[0].node->domain)
+		return;
+	qn_node *add = y->uses[0].node;
+	qn_value *b = add->in[1 - y->uses[0].input];
+	const qn_shape *s = &y->fact.shape;
+	if (!is_bias(b, s->dim[s->rank - 1]) || b->fact.shape.rank > s->rank)
+		return;
+	qn_value *sum = add->out[0];
+	qn_node_set_input(g, n, 2, as_vector(g, n, b));
+	qn_value_replace(g, sum, y);
+	qn_node_remove(g, add);
+}
+
+static void gather_to_embedding(qn_graph *g, qn_node *n)
+{
+	qn_value *table = n->in[0], *ids = n->in[1];
+	if (!is_matrix(table) || table->fact.shape.rank != 2 || ids->is_const || qn_node_int(n, "axis", 0) != 0)
+		return;
+	qn_value *in[] = {table, ids};
+	qn_node_become(g, n, qn_op_find("quern", "Embedding"), in, 2);
+}
+
+/* Rows say by name how their constants may be used; the rewriting itself is here. */
+static const struct {
+	const char *op;
+	void (*rewrite)(qn_graph *g, qn_node *n);
+} rules[] = {{"MatMul", matmul_to_linear}, {"Gemm", gemm_to_linear}, {"Gather", gather_to_embedding}};
+
+qn_status qn_pass_linear(qn_graph *g, qn_pass_env *env)
+{
+	(void)env;
+	for (size_t r = 0; r < QN_LEN(rules); r++) {
+		const qn_op *op = qn_op_find("", rules[r].op);
+		for (qn_node *n = g->first, *next; n; n = next) {
+			next = n->next;
+			if (n->op == op && n->out[0] && !n->out[0]->is_const)
+				rules[r].rewrite(g, n);
+		}
+	}
+	const qn_op *linear = qn_op_find("quern", "Linear");
+	for (qn_node *n = g->first; n; n = n->next)
+		if (n->op == linear)
+			take_bias(g, n);
+	qn_graph_sweep(g);
+	return QUERN_OK;
+}

@@ -1,0 +1,43 @@
+/* pipeline.c - the passes in order of execution, top to bottom. No pass is called from anywhere else. */
+#include "passes/pipeline.h"
+
+#include "passes/passes.h"
+
+static const struct {
+	const char *name;
+	qn_pass_fn run;
+	const char *what;
+} passes[] = {
+	{"shapes", qn_pass_shapes, "lower fused operators, infer symbolic shapes, fold what is known"},
+	{"canonicalize", qn_pass_canonicalize, "recognize GELU, SiLU and norms, drop what does nothing"},
+	{"linear", qn_pass_linear, "products with constants become layers with weights stored [N, K]"},
+	{"tag", qn_pass_tag, "find query, key, value, output, ffn, head, embedding"},
+	{"widths", qn_pass_widths, "give each layer the widths asked for, or the next it can bear"},
+	{"weights", qn_pass_weights, "rewrite layers to the operators of their stored form"},
+};
+
+static qn_status run_pass(qn_graph *g, qn_pass_env *env, size_t i)
+{
+	qn_arena scratch;
+	qn_arena_init(&scratch, g->ctx);
+	env->scratch = &scratch;
+	qn_status status = passes[i].run(g, env);
+	qn_arena_release(&scratch);
+	env->scratch = NULL;
+	if (status == QUERN_OK)
+		status = qn_graph_check(g);
+	return status == QUERN_OK ? status : qn_prefix(g->ctx, status, "pass '%s'", passes[i].name);
+}
+
+qn_status qn_pipeline_run(qn_graph *g, qn_pass_env *env, const char *first, const char *last)
+{
+	bool on = !first;
+	for (size_t i = 0; i < QN_LEN(passes); i++) {
+		on |= first && !strcmp(passes[i].name, first);
+		if (on)
+			QN_TRY(run_pass(g, env, i));
+		if (last && !strcmp(passes[i].name, last))
+			break;
+	}
+	return QUERN_OK;
+}

@@ -1,0 +1,71 @@
+/* plan.h - layers with their roles, and the widths asked for and given. A layer is one use of a weight: a linear layer, an embedding
+ * gather, a convolution, or another operator that reads a constant matrix. */
+#ifndef QN_PLAN_H
+#define QN_PLAN_H
+
+#include "passes/pass.h"
+#include <quern/config.h>
+
+typedef enum qn_role {
+	QN_ROLE_NONE, /* `why` says why */
+	QN_ROLE_QUERY, QN_ROLE_KEY, QN_ROLE_VALUE,
+	QN_ROLE_QKV, /* several of the three in one weight: see parts */
+	QN_ROLE_OUTPUT, QN_ROLE_FFN, QN_ROLE_HEAD, QN_ROLE_EMBEDDING,
+	QN_ROLE_COUNT
+} qn_role;
+
+const char *qn_role_name(qn_role r); /* "query" ...; "" for none */
+
+typedef enum qn_form { QN_FORM_Q4_0, QN_FORM_Q8_1, QN_FORM_I8, QN_FORM_F16, QN_FORM_F32 } qn_form;
+const char *qn_form_name(qn_form f); /* "q4_0" ... */
+
+/* Output channels (rows of the stored [N, K]) of a fused weight that belong to one role. */
+typedef struct qn_part {
+	qn_role role;
+	int64_t *rows; /* ascending */
+	int64_t n;
+	int weight_bits;
+	qn_form form;
+} qn_part;
+
+typedef enum qn_origin { QN_FROM_DEFAULT, QN_FROM_ROLE, QN_FROM_LOADED, QN_FROM_PIN, QN_FROM_OVERRIDE, QN_FROM_TUNED, QN_FROM_FALLBACK } qn_origin;
+const char *qn_origin_name(qn_origin o);
+
+typedef struct qn_layer {
+	qn_node *node;
+	int weight_in;           /* which input of the node is the weight */
+	const char *name;        /* ONNX node */
+	const char *weight;      /* ONNX initializer or Constant output that holds the data */
+	const char *output;      /* ONNX name of the layer's output */
+	qn_role role;
+	const char *why;         /* why there is no role; NULL where there is one */
+	int block;               /* -1: outside the blocks */
+	bool cross;              /* belongs to a cross attention */
+	qn_part *parts;          /* of a fused weight */
+	int n_parts;
+	int64_t shape[QN_MAX_RANK]; /* of the initializer, as in the file */
+	int rank;
+	qn_dtype stored_type;    /* in the file */
+	int64_t n, k;            /* output channels, contraction length; 0 where it is no matrix product */
+	const char *not_q4;      /* why Q4_0 cannot hold it; NULL where it can */
+	/* widths */
+	int weight_bits, act_bits;
+	qn_origin origin;
+	qn_form form;
+	const char *reason;      /* why it got another form than asked */
+	uint64_t bytes;          /* of the stored form */
+} qn_layer;
+
+struct qn_plan {
+	qn_arena *arena;
+	qn_layer *layers; /* in graph order */
+	size_t n, cap;
+	const quern_config *config;
+	uint64_t other_bytes;    /* biases, gains, tables: stored as they are */
+};
+
+/* Fills the plan with the layers of a graph, roles still open. */
+qn_status qn_plan_collect(qn_graph *g, qn_plan *p);
+qn_layer *qn_plan_find(qn_plan *p, const qn_node *n); /* NULL when the node has no layer */
+
+#endif

@@ -1,0 +1,150 @@
+/* tag_branch.c - what is left after the attentions: ffn (the layers of a residual branch), head (what makes the outputs), and a
+ * reason for each layer that is neither. */
+#include "passes/tag.h"
+
+/* Where the output of a layer goes, up to the next layers and up to the sum with the stream that its branch reads. */
+typedef struct ahead {
+	qn_tagger *t;
+	const uint8_t *stream; /* by value id: what the branch reads */
+	uint8_t *seen;
+	qn_nodes layers;
+	bool residual, output, selection;
+} ahead;
+
+static void look_ahead(ahead *w, qn_value *v)
+{
+	if (w->seen[v->id])
+		return;
+	w->seen[v->id] = 1;
+	w->output |= v->is_output;
+	for (size_t i = 0; i < v->n_uses; i++) {
+		qn_node *n = v->uses[i].node;
+		qn_layer *l = qn_tag_layer(w->t, n);
+		if (l) {
+			if (v->uses[i].input != l->weight_in)
+				qn_nodes_add(&w->layers, w->t->a, n);
+			continue;
+		}
+		if (qn_tag_is_sum(n) && w->stream[n->in[1 - v->uses[i].input]->id]) {
+			w->residual = true;
+			continue;
+		}
+		if (n->op->hint == QN_HINT_SELECTION) {
+			w->selection = true;
+			continue;
+		}
+		if (n->op->hint == QN_HINT_CONTRACTION && !w->t->of_node[n->id])
+			continue;
+		for (int k = 0; k < n->n_out; k++)
+			if (n->out[k])
+				look_ahead(w, n->out[k]);
+	}
+}
+
+/* The values that a branch reads: back from its input through norms and moves, up to and including sums and layers' outputs. */
+static void mark_stream(qn_tagger *t, const qn_value *v, uint8_t *stream)
+{
+	if (!v || v->is_const || stream[v->id])
+		return;
+	stream[v->id] = 1;
+	const qn_node *n = v->producer;
+	if (!n || qn_tag_is_sum(n) || t->of_node[n->id] || n->op->hint == QN_HINT_CONTRACTION)
+		return;
+	for (int i = 0; i < n->n_in; i++)
+		mark_stream(t, n->in[i], stream);
+}
+
+static qn_value *activation(const qn_layer *l) { return l->node->in[l->weight_in == 0]; }
+
+static ahead ahead_of(qn_tagger *t, const qn_layer *l, const uint8_t *stream)
+{
+	ahead w = {.t = t, .stream = stream, .seen = QN_NEW(t->a, uint8_t, t->g->n_values)};
+	look_ahead(&w, l->node->out[0]);
+	return w;
+}
+
+static const uint8_t *stream_of(qn_tagger *t, const qn_layer *l)
+{
+	uint8_t *stream = QN_NEW(t->a, uint8_t, t->g->n_values);
+	mark_stream(t, activation(l), stream);
+	return stream;
+}
+
+static void give(qn_layer *l, qn_role role)
+{
+	l->role = role;
+	l->why = NULL;
+}
+
+/* A layer, or two in a row, or several side by side, between the stream and the sum with it. */
+static void tag_ffn(qn_tagger *t, qn_layer *l)
+{
+	const uint8_t *stream = stream_of(t, l);
+	ahead one = ahead_of(t, l, stream);
+	if (one.residual && !one.layers.n) {
+		give(l, QN_ROLE_FFN);
+		return;
+	}
+	for (size_t i = 0; i < one.layers.n; i++)
+		if (qn_tag_layer(t, one.layers.v[i])->role != QN_ROLE_NONE && qn_tag_layer(t, one.layers.v[i])->role != QN_ROLE_FFN)
+			return;
+	for (size_t i = 0; i < one.layers.n; i++) {
+		qn_layer *down = qn_tag_layer(t, one.layers.v[i]);
+		ahead two = ahead_of(t, down, stream);
+		if (two.residual) {
+			give(l, QN_ROLE_FFN);
+			give(down, QN_ROLE_FFN);
+		}
+	}
+}
+
+/* Backward over the layers: what reaches an output through nothing but heads is head. */
+static bool tag_head(qn_tagger *t, qn_layer *l)
+{
+	ahead w = ahead_of(t, l, QN_NEW(t->a, uint8_t, t->g->n_values));
+	if (!w.output && !w.layers.n)
+		return false;
+	for (size_t i = 0; i < w.layers.n; i++)
+		if (qn_tag_layer(t, w.layers.v[i])->role != QN_ROLE_HEAD)
+			return false;
+	give(l, QN_ROLE_HEAD);
+	return true;
+}
+
+static void give_reason(qn_tagger *t, qn_layer *l)
+{
+	const qn_op *op = l->node->op;
+	if (op->hint == QN_HINT_CONTRACTION && !qn_tag_layer(t, l->node)) {
+		l->why = "a convolution: it makes the sequence that the blocks work on, or mixes neighbours in it";
+		return;
+	}
+	if (!qn_tag_layer(t, l->node)) {
+		l->why = op->hint == QN_HINT_CONTRACTION ? "a product with a constant in another form than a layer's" : "a table that is added or looked at, not multiplied";
+		return;
+	}
+	ahead w = ahead_of(t, l, stream_of(t, l));
+	if (w.selection)
+		l->why = "it chooses (a router): its result is compared, not multiplied";
+	else if (w.layers.n)
+		l->why = "a projection outside the residual branches";
+	else
+		l->why = "its result reaches neither an output nor a residual sum";
+}
+
+void qn_tag_branches(qn_tagger *t)
+{
+	qn_plan *p = t->plan;
+	for (size_t i = 0; i < p->n; i++)
+		if (p->layers[i].role == QN_ROLE_NONE && qn_tag_layer(t, p->layers[i].node))
+			tag_ffn(t, &p->layers[i]);
+	for (size_t i = p->n; i-- > 0;)
+		if (p->layers[i].role == QN_ROLE_NONE && qn_tag_layer(t, p->layers[i].node))
+			tag_head(t, &p->layers[i]);
+	for (size_t i = 0; i < p->n; i++) {
+		qn_layer *l = &p->layers[i];
+		if (l->role == QN_ROLE_NONE && l->node->op->weight_input && l->node->op->hint == QN_HINT_NONE)
+			l->role = QN_ROLE_EMBEDDING;
+		else if (l->role == QN_ROLE_NONE)
+			give_reason(t, l);
+	}
+}

@@ -1,0 +1,207 @@
+/* widths.c - which width each layer is asked to have, and which form it gets.
+ *
+ * needs: roles. gives: weight_bits, act_bits, origin, form, reason and stored bytes of every layer; the graph is unchanged.
+ * Precedence, last wins: defaults, roles, pins, 16-bit overrides. A form that cannot hold a weight gives way to the next wider one. */
+#include "passes/config.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+
+#include <math.h>
+
+enum { FLOAT_BITS = 32, DEFAULT_BITS = 4 };
+
+static int config_role(qn_role r)
+{
+	static const int index[QN_ROLE_COUNT] = {
+		[QN_ROLE_QUERY] = 1, [QN_ROLE_KEY] = 2, [QN_ROLE_VALUE] = 3, [QN_ROLE_OUTPUT] = 4, [QN_ROLE_FFN] = 5, [QN_ROLE_HEAD] = 6};
+	return index[r] - 1;
+}
+
+static int role_bits(const quern_config *c, qn_role r, qn_origin *origin)
+{
+	int i = config_role(r);
+	*origin = c->asked_weight_bits[i] || c->mixed_precision ? QN_FROM_ROLE : QN_FROM_DEFAULT;
+	return c->asked_weight_bits[i] ? c->asked_weight_bits[i] : c->mixed_precision ? c->weight_bits[i] : DEFAULT_BITS;
+}
+
+static void ask_by_role(const quern_config *c, qn_layer *l)
+{
+	l->act_bits = FLOAT_BITS;
+	l->weight_bits = FLOAT_BITS;
+	l->origin = QN_FROM_DEFAULT;
+	if (l->role == QN_ROLE_EMBEDDING) {
+		l->weight_bits = c->embedding_bits;
+	} else if (l->role == QN_ROLE_QKV) {
+		l->weight_bits = 0;
+		for (int i = 0; i < l->n_parts; i++) {
+			l->parts[i].weight_bits = role_bits(c, l->parts[i].role, &l->origin);
+			if (l->parts[i].weight_bits > l->weight_bits)
+				l->weight_bits = l->parts[i].weight_bits;
+		}
+	} else if (l->role != QN_ROLE_NONE) {
+		l->weight_bits = role_bits(c, l->role, &l->origin);
+	}
+}
+
+static void pin_weight(qn_layer *l, int bits, qn_origin origin)
+{
+	l->weight_bits = bits;
+	l->origin = origin;
+	for (int i = 0; i < l->n_parts; i++)
+		l->parts[i].weight_bits = bits;
+}
+
+static void apply_pin(void *user, qn_layer *l)
+{
+	const qn_pin *pin = user;
+	if (pin->weight_bits)
+		pin_weight(l, pin->weight_bits, QN_FROM_PIN);
+	if (pin->act_bits)
+		l->act_bits = pin->act_bits;
+}
+
+static void apply_16(void *user, qn_layer *l)
+{
+	(void)user;
+	pin_weight(l, 16, QN_FROM_OVERRIDE);
+}
+
+static qn_form form_of_bits(const qn_layer *l, int bits)
+{
+	if (bits <= 4)
+		return QN_FORM_Q4_0;
+	if (bits <= 8)
+		return l->role == QN_ROLE_EMBEDDING ? QN_FORM_Q8_1 : QN_FORM_I8;
+	return bits <= 16 ? QN_FORM_F16 : QN_FORM_F32;
+}
+
+/* What the values of a weight allow. */
+typedef struct range {
+	float largest;
+	int64_t bad; /* flat index of the first NaN or infinity in the stored order, -1 */
+} range;
+
+static range range_of(const float *v, int64_t n)
+{
+	range r = {0, -1};
+	for (int64_t i = 0; i < n; i++) {
+		float a = fabsf(v[i]);
+		if (!(a <= 3.4028234663852886e38f)) {
+			if (r.bad < 0)
+				r.bad = i;
+		} else if (a > r.largest) {
+			r.largest = a;
+		}
+	}
+	return r;
+}
+
+static const char *cannot_hold(qn_arena *a, const qn_layer *l, qn_form f, const range *r)
+{
+	const qn_op *op = l->node->op;
+	bool linear = !strcmp(op->name, "Linear"), table = !strcmp(op->name, "Embedding");
+	if (f == QN_FORM_F32)
+		return NULL;
+	if (r->bad >= 0)
+		return qn_arena_printf(a, "its value %lld is NaN or infinite", (long long)r->bad);
+	if (f == QN_FORM_Q4_0) {
+		if (l->not_q4)
+			return l->not_q4;
+		return r->largest > 8 * 65504.0f ? "a block scale is too large for f16" : NULL;
+	}
+	if (f == QN_FORM_Q8_1) {
+		if (!table || l->k % 32)
+			return l->not_q4;
+		return r->largest > 65504.0f ? "a block scale is too large for f16" : NULL;
+	}
+	if (f == QN_FORM_I8)
+		return linear ? NULL : "the engine has no int8 form of this operator";
+	if (!linear && !table)
+		return "the engine does not take f16 weights for this operator";
+	return r->largest > 65504.0f ? qn_arena_printf(a, "its largest value %g is too large for f16", (double)r->largest) : NULL;
+}
+
+static uint64_t stored_bytes(const qn_layer *l, qn_form f, int64_t rows)
+{
+	uint64_t n = (uint64_t)rows * (uint64_t)l->k;
+	switch (f) {
+	case QN_FORM_Q4_0:
+		return n / 32 * 18;
+	case QN_FORM_Q8_1:
+		return n / 32 * 36;
+	case QN_FORM_I8:
+		return n + 4 * (uint64_t)rows;
+	case QN_FORM_F16:
+		return n * 2;
+	case QN_FORM_F32:
+		return n * 4;
+	}
+	return 0;
+}
+
+static qn_form settle_form(qn_arena *a, const qn_layer *l, int bits, const range *r, const char **reason)
+{
+	qn_form f = form_of_bits(l, bits);
+	const char *why;
+	while ((why = cannot_hold(a, l, f, r))) {
+		if (!*reason)
+			*reason = why;
+		f = f == QN_FORM_Q4_0 && l->role == QN_ROLE_EMBEDDING ? QN_FORM_Q8_1 : f == QN_FORM_Q4_0 ? QN_FORM_I8 :
+			f <= QN_FORM_I8 ? QN_FORM_F16 : QN_FORM_F32;
+	}
+	return f;
+}
+
+static qn_status give_form(qn_graph *g, qn_pass_env *env, qn_layer *l)
+{
+	const qn_value *w = l->node->in[l->weight_in];
+	int64_t count = 1;
+	for (int i = 0; i < w->fact.shape.rank; i++)
+		count *= w->fact.shape.dim[i].k;
+	range r = {0, -1};
+	if (form_of_bits(l, l->weight_bits) != QN_FORM_F32) {
+		qn_arena scratch;
+		qn_arena_init(&scratch, g->ctx);
+		const qn_tensor *t;
+		qn_status status = qn_graph_load(g, l->node->in[l->weight_in], &scratch, &t);
+		if (status == QUERN_OK)
+			r = range_of(qn_tensor_f32(&scratch, t), count);
+		qn_arena_release(&scratch);
+		QN_TRY(status);
+	}
+	if (!l->n || !l->k) {
+		l->n = w->fact.shape.rank ? w->fact.shape.dim[0].k : 1;
+		l->k = l->n ? count / l->n : 0;
+	}
+	l->form = settle_form(env->plan->arena, l, l->weight_bits, &r, &l->reason);
+	l->bytes = stored_bytes(l, l->form, l->n);
+	if (l->n_parts) {
+		l->bytes = 0;
+		for (int i = 0; i < l->n_parts; i++) {
+			l->parts[i].form = settle_form(env->plan->arena, l, l->parts[i].weight_bits, &r, &l->reason);
+			l->bytes += stored_bytes(l, l->parts[i].form, l->parts[i].n);
+		}
+	}
+	if (!l->reason)
+		return QUERN_OK;
+	l->origin = QN_FROM_FALLBACK;
+	if (env->plan->config->strict)
+		QN_FAIL(g->ctx, QUERN_ERR_UNSUPPORTED, "layer '%s' (weight '%s') cannot have %d bits: %s; --strict forbids the next wider form, %s", l->name,
+			l->weight, l->weight_bits, l->reason, qn_form_name(l->form));
+	return QUERN_OK;
+}
+
+qn_status qn_pass_widths(qn_graph *g, qn_pass_env *env)
+{
+	qn_plan *p = env->plan;
+	const quern_config *c = p->config;
+	for (size_t i = 0; i < p->n; i++)
+		ask_by_role(c, &p->layers[i]);
+	for (size_t i = 0; i < c->n_pins; i++)
+		QN_TRY(qn_match_layers(g->ctx, p, "layer", c->pins[i].name, apply_pin, &c->pins[i]));
+	for (size_t i = 0; i < c->weight_16.n; i++)
+		QN_TRY(qn_match_layers(g->ctx, p, "weight-16bits", c->weight_16.v[i], apply_16, NULL));
+	for (size_t i = 0; i < p->n; i++)
+		QN_TRY(give_form(g, env, &p->layers[i]));
+	return QUERN_OK;
+}
