@@ -17,7 +17,7 @@ static const cli_option option_list[] = {
 	{"layer", "NAME=BITS", "pin the layers of that name or glob (repeatable)", 'l'},
 	{"weight-16bits", "NAME", "16-bit weights for the layers of that name or glob (repeatable)", 'w'},
 	{"embedding-bits", "N", "bits of embedding tables (default 16; 4: Q4_0, 8: Q8_1)", 'e'},
-	{"rounding", "R", "of Q4_0: signed (default), minmax, mse", 'r'},
+	{"rounding", "R", "of Q4_0: mse (default), signed (ggml's), minmax (torch_to_nnef's)", 'r'},
 	{"percentile", "P", "of minmax: quantile of the magnitudes that sets a scale, 0 < P <= 1", 'p'},
 	{"set", "SYMBOL=N", "bind a dynamic dim by its original text (repeatable)", 's'},
 	{"target", "T", "tract (default) or khronos", 't'},

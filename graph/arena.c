@@ -58,7 +58,7 @@ void *qn_arena_alloc(qn_arena *a, size_t bytes)
 		return NULL;
 	}
 	bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-	if ((size_t)(a->end - a->at) < bytes) {
+	if (!a->at || (size_t)(a->end - a->at) < bytes) {
 		char *at = a->at, *end = a->end;
 		add_chunk(a, bytes);
 		char *p = a->at;

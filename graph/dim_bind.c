@@ -154,6 +154,23 @@ static qn_dim primitive(qn_dims *t, qn_dim d)
 	return qn_poly_shrink(t, d, (int64_t)g, &(qn_term){1, n, parts});
 }
 
+static void unbind(qn_dims *t, size_t n_bound)
+{
+	while (t->n_bound > n_bound)
+		t->bound[--t->n_bound]->bound = false;
+	t->stamp++;
+}
+
+static bool has_symbolic_divisor(qn_dim d)
+{
+	for (int i = 0; i < d.expr->n; i++) {
+		const qn_atom *x = qn_term_lone(&d.expr->term[i]);
+		if (x && x->kind == QN_ATOM_DIV && x->b.expr)
+			return true;
+	}
+	return false;
+}
+
 static bool equate(qn_dims *t, qn_dim a, qn_dim b, int rewrites)
 {
 	a = qn_dim_resolve(t, a);
@@ -166,6 +183,14 @@ static bool equate(qn_dims *t, qn_dim a, qn_dim b, int rewrites)
 	qn_dim d = qn_poly_sub(t, a, b);
 	if (!d.expr || contains_minmax(d))
 		return false;
+	/* B T / b == s: an exporter's way to write the size of an axis. The factors tell which symbols are one; a symbol bound to
+	 * the quotient would only hide it. */
+	if (has_symbolic_divisor(d)) {
+		size_t before = t->n_bound;
+		if (solve_quotient(t, d, rewrites - 1))
+			return true;
+		unbind(t, before);
+	}
 	qn_atom *x = lone_symbol(a), *y = lone_symbol(b);
 	if (x && (!y || x->order > y->order) && !contains(b, x))
 		return bind(t, x, b);
@@ -185,9 +210,7 @@ bool qn_dim_equate(qn_dims *t, qn_dim a, qn_dim b)
 		return solved;
 	/* a way that failed half way, or a solution that makes a divisor 0, leaves nothing behind */
 	if (!solved || qn_dim_eq(t, a, b) != QN_TRUE) {
-		while (t->n_bound > before)
-			t->bound[--t->n_bound]->bound = false;
-		t->stamp++;
+		unbind(t, before);
 		return false;
 	}
 	/* values that speak of symbols bound later make chains, along which resolving recurses */

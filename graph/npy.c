@@ -221,7 +221,7 @@ static qn_status data_bytes(qn_ctx *ctx, const char *name, const qn_tensor *t, s
 qn_status qn_npy_decode(qn_ctx *ctx, qn_arena *a, const char *name, const void *file, size_t n, qn_tensor *out)
 {
 	const uint8_t *b = file;
-	size_t start, length, bytes;
+	size_t start = 0, length = 0, bytes;
 	layout l = {0};
 	QN_TRY(find_header(ctx, name, b, n, &start, &length));
 	const char *text = (const char *)b + start;

@@ -22,7 +22,7 @@ quern_config *quern_config_new(quern_context *context)
 		.weight_bits = {8, 8, 8, 8, 8, 8},
 		.act_bits = {8, 8, 8, 16, 16, 8},
 		.embedding_bits = 16,
-		.rounding = QN_ROUND_SIGNED,
+		.rounding = QN_ROUND_MSE,
 		.percentile = 1};
 	qn_arena_init(&c->arena, ctx);
 	ctx->on_memory = saved;

@@ -9,12 +9,14 @@ qn_status qn_attr_resolve(qn_loader *ld, const qn_scope *s, const char *title, c
 	if (!*qn_str(a->ref_attr_name))
 		return QUERN_OK;
 	if (!s->frame)
-		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s': attribute '%s' refers to attribute '%s' of a function, but stands in none", title,
-			qn_str(a->name), a->ref_attr_name);
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s': attribute '%s' refers to attribute '%s' of a function, but stands in none",
+			title, qn_str(a->name), a->ref_attr_name);
 	*out = qn_names_get(s->frame->attrs, a->ref_attr_name);
 	if (*out && (*out)->g)
-		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED, "node '%s': a graph is handed to function '%s' as attribute '%s'; inline the functions "
-			"with onnx.inliner first", title, qn_str(s->frame->function->name), a->ref_attr_name);
+		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED,
+			"node '%s': a graph is handed to function '%s' as attribute '%s'; inline the functions "
+			"with onnx.inliner first",
+			title, qn_str(s->frame->function->name), a->ref_attr_name);
 	return QUERN_OK;
 }
 
@@ -24,8 +26,15 @@ qn_status qn_attr_kind_of(qn_loader *ld, const char *title, const Qn__AttributeP
 	*out = a->type;
 	if (a->type != KIND(UNDEFINED))
 		return QUERN_OK;
-	*out = a->has_f ? KIND(FLOAT) : a->has_i ? KIND(INT) : a->has_s ? KIND(STRING) : a->t ? KIND(TENSOR) : a->g ? KIND(GRAPH)
-		: a->n_floats ? KIND(FLOATS) : a->n_ints ? KIND(INTS) : a->n_strings ? KIND(STRINGS) : KIND(UNDEFINED);
+	*out = a->has_f       ? KIND(FLOAT)
+	       : a->has_i     ? KIND(INT)
+	       : a->has_s     ? KIND(STRING)
+	       : a->t         ? KIND(TENSOR)
+	       : a->g         ? KIND(GRAPH)
+	       : a->n_floats  ? KIND(FLOATS)
+	       : a->n_ints    ? KIND(INTS)
+	       : a->n_strings ? KIND(STRINGS)
+			      : KIND(UNDEFINED);
 	if (*out == KIND(UNDEFINED))
 		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s': attribute '%s' has no value", title, qn_str(a->name));
 	return QUERN_OK;
@@ -111,8 +120,8 @@ static qn_status convert(qn_loader *ld, qn_scope *s, const char *title, const Qn
 		out->kind = QN_ATTR_GRAPH;
 		return body_of(ld, s, title, a, &out->graph);
 	default:
-		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED, "node '%s': attribute '%s' is of kind %d, which is not supported", title, qn_str(a->name),
-			(int)kind);
+		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED, "node '%s': attribute '%s' is of kind %d, which is not supported", title,
+			qn_str(a->name), (int)kind);
 	}
 }
 

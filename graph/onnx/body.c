@@ -5,7 +5,8 @@
 qn_status qn_nesting_enter(qn_loader *ld, const char *title)
 {
 	if (ld->nesting == QN_MAX_NESTING)
-		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED, "node '%s': subgraphs and functions nest deeper than %d levels", title, QN_MAX_NESTING);
+		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED, "node '%s': subgraphs and functions nest deeper than %d levels", title,
+			QN_MAX_NESTING);
 	ld->nesting++;
 	return QUERN_OK;
 }
@@ -20,11 +21,15 @@ static qn_status check_arity(qn_loader *ld, const qn_op *op, const char *title, 
 		if (i >= n_in || (!in[i] && (i == 0 || !*qn_domain(p->domain))))
 			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s' (%s) lacks input %d", title, p->op_type, i);
 	if (op->max_in >= 0 && n_in > op->max_in)
-		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s' (%s) has %d inputs, at most %d are known", title, p->op_type, n_in, op->max_in);
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s' (%s) has %d inputs, at most %d are known", title, p->op_type, n_in,
+			op->max_in);
+	if ((op->traits & QN_SUBGRAPH) && n_in > 1) /* more are added by the loader itself */
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s' (%s) has %d inputs and may have one", title, p->op_type, n_in);
 	while (n_out && !*p->output[n_out - 1])
 		n_out--;
 	if (max_out > 0 && n_out > max_out)
-		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s' (%s) has %d outputs, at most %d are known", title, p->op_type, n_out, max_out);
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s' (%s) has %d outputs, at most %d are known", title, p->op_type, n_out,
+			max_out);
 	return QUERN_OK;
 }
 
@@ -132,7 +137,8 @@ qn_status qn_graph_build(qn_loader *ld, qn_scope *s, const Qn__GraphProto *p)
 			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "output %zu of graph '%s' has no name", i, g->name);
 		QN_TRY(qn_scope_read(ld, s, qn_arena_printf(ld->tmp, "output list of graph '%s'", g->name), name, &g->outputs[i]));
 		if (!g->outputs[i])
-			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "output '%s' of graph '%s' is an input that the function's call leaves out", name, g->name);
+			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "output '%s' of graph '%s' is an input that the function's call leaves out",
+				name, g->name);
 		g->outputs[i]->is_output = true;
 		g->output_names[i] = qn_arena_strdup(ld->a, name);
 		g->n_outputs++;

@@ -20,8 +20,8 @@ static qn_status bind_inputs(qn_loader *ld, qn_scope *outer, qn_scope *inner, co
 {
 	const Qn__FunctionProto *f = inner->frame->function;
 	if (p->n_input > f->n_input || p->n_output > f->n_output)
-		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s' calls function '%s' with %zu inputs and %zu outputs; it has %zu and %zu", title,
-			qn_str(f->name), p->n_input, p->n_output, f->n_input, f->n_output);
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s' calls function '%s' with %zu inputs and %zu outputs; it has %zu and %zu",
+			title, qn_str(f->name), p->n_input, p->n_output, f->n_input, f->n_output);
 	const char *reader = qn_arena_printf(ld->tmp, "node '%s' (%s)", title, p->op_type);
 	for (size_t i = 0; i < f->n_input; i++) {
 		qn_binding b = {0};
@@ -54,7 +54,8 @@ static qn_status check_budget(qn_loader *ld, const qn_scope *s, const char *titl
 			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s': function '%s' calls itself", title, qn_str(f->name));
 	ld->function_nodes += 8 + f->n_node;
 	if (ld->function_nodes > QN_MAX_FUNCTION_NODES)
-		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED, "node '%s': the model's functions expand to more than %d nodes", title, QN_MAX_FUNCTION_NODES);
+		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED, "node '%s': the model's functions expand to more than %d nodes", title,
+			QN_MAX_FUNCTION_NODES);
 	return qn_nesting_enter(ld, title);
 }
 

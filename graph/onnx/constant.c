@@ -4,8 +4,8 @@
 #define KIND(x) QN__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##x
 
 /* `form` is the attribute's name, which fixes its kind. */
-static qn_status content(qn_loader *ld, const char *subject, const char *form, const Qn__AttributeProto *a, const qn_tensor **out,
-	const char **refused)
+static qn_status content(
+	qn_loader *ld, const char *subject, const char *form, const Qn__AttributeProto *a, const qn_tensor **out, const char **refused)
 {
 	Qn__AttributeProto__AttributeType kind;
 	QN_TRY(qn_attr_kind_of(ld, subject, a, &kind));
@@ -40,7 +40,8 @@ static qn_status content(qn_loader *ld, const char *subject, const char *form, c
 qn_status qn_constant_node(qn_loader *ld, qn_scope *s, const Qn__NodeProto *p)
 {
 	if (p->n_output != 1 || !*p->output[0])
-		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s' (Constant) has %zu outputs, and must have one", qn_node_title(ld->tmp, p), p->n_output);
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "node '%s' (Constant) has %zu outputs, and must have one", qn_node_title(ld->tmp, p),
+			p->n_output);
 	const char *name = p->output[0], *subject = qn_arena_printf(ld->tmp, "constant '%s'", name), *refused = NULL;
 	const qn_tensor *t = NULL;
 	size_t found = 0;

@@ -18,7 +18,8 @@ static bool parse_u64(const char *s, uint64_t *out)
 	if (!*s)
 		return false;
 	for (; *s; s++)
-		if (*s < '0' || *s > '9' || __builtin_mul_overflow(v, (uint64_t)10, &v) || __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+		if (*s < '0' || *s > '9' || __builtin_mul_overflow(v, (uint64_t)10, &v) ||
+			__builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
 			return false;
 	*out = v;
 	return true;
@@ -38,7 +39,8 @@ static qn_status parse_location(qn_loader *ld, const char *subject, const Qn__Te
 		const char *key = qn_str(t->external_data[i]->key), *text = qn_str(t->external_data[i]->value);
 		if (!strcmp(key, "location")) {
 			if (out->path)
-				QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s has two external locations, '%s' and '%s'", subject, out->path, text);
+				QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s has two external locations, '%s' and '%s'", subject, out->path,
+					text);
 			out->path = text;
 		} else if (!strcmp(key, "offset")) {
 			QN_TRY(parse_number(ld, subject, key, text, &out->offset));
@@ -87,8 +89,8 @@ static qn_status resolve(qn_loader *ld, const char *subject, const char *path, c
 		QN_FAIL(ld->ctx, QUERN_ERR_IO, "%s: external file '%s' in the model's folder cannot be opened: %s", subject, path,
 			strerror(errno));
 	if (!is_inside(real, folder))
-		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s: external location '%s' is a link out of the model's folder; copy the file into the folder",
-			subject, path);
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT,
+			"%s: external location '%s' is a link out of the model's folder; copy the file into the folder", subject, path);
 	*out = qn_arena_strdup(ld->tmp, real);
 	return QUERN_OK;
 }
@@ -129,12 +131,15 @@ qn_status qn_external_bytes(qn_loader *ld, const char *subject, const Qn__Tensor
 	if (!need)
 		return QUERN_OK;
 	if (!ld->folder)
-		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s is in the external file '%s', but the model came without a folder", subject, at.path);
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s is in the external file '%s', but the model came without a folder", subject,
+			at.path);
 	qn_bytes file;
 	QN_TRY(open_file(ld, subject, at.path, &file));
 	if (at.offset > file.n || need > file.n - at.offset)
-		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s: needs %zu bytes at offset %llu of external file '%s', which has %zu bytes; the file is cut "
-			"short or belongs to another model", subject, need, (unsigned long long)at.offset, at.path, file.n);
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT,
+			"%s: needs %zu bytes at offset %llu of external file '%s', which has %zu bytes; the file is cut "
+			"short or belongs to another model",
+			subject, need, (unsigned long long)at.offset, at.path, file.n);
 	*out = (qn_bytes){file.data + at.offset, need};
 	return QUERN_OK;
 }

@@ -16,14 +16,16 @@ static qn_status shape_of(qn_loader *ld, qn_names *given, const char *input, con
 		return QUERN_OK;
 	}
 	if (p->n_dim > QN_MAX_RANK)
-		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED, "input '%s' has rank %zu; the largest supported rank is %d", input, p->n_dim, QN_MAX_RANK);
+		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED, "input '%s' has rank %zu; the largest supported rank is %d", input, p->n_dim,
+			QN_MAX_RANK);
 	out->rank = (int)p->n_dim;
 	for (size_t i = 0; i < p->n_dim; i++) {
 		const Qn__TensorShapeProto__Dimension *d = p->dim[i];
 		if (d->value_case == QN__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
 			if (d->dim_value < 0)
-				QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "input '%s' has the dimension %lld at axis %zu; give a dimension that varies a name",
-					input, (long long)d->dim_value, i);
+				QN_FAIL(ld->ctx, QUERN_ERR_FORMAT,
+					"input '%s' has the dimension %lld at axis %zu; give a dimension that varies a name", input,
+					(long long)d->dim_value, i);
 			out->dim[i] = qn_dim_const(d->dim_value);
 		} else if (d->value_case == QN__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *qn_str(d->dim_param)) {
 			out->dim[i] = qn_dim_symbol(ld->dims, d->dim_param);
@@ -36,8 +38,8 @@ static qn_status shape_of(qn_loader *ld, qn_names *given, const char *input, con
 
 static qn_status type_of(qn_loader *ld, qn_names *given, const char *input, const Qn__TypeProto *p, qn_fact *out)
 {
-	static const char *const kinds[] = {[4] = "a sequence", [5] = "a map", [7] = "an opaque value", [8] = "a sparse tensor",
-		[9] = "an optional value"};
+	static const char *const kinds[] = {
+		[4] = "a sequence", [5] = "a map", [7] = "an opaque value", [8] = "a sparse tensor", [9] = "an optional value"};
 	if (!p || !p->value_case)
 		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "input '%s' has no type", input);
 	if (p->value_case != QN__TYPE_PROTO__VALUE_TENSOR_TYPE)

@@ -2,7 +2,10 @@
 #include "graph/onnx.h"
 #include "graph/onnx/loader.h"
 
-static void release(void *arena) { qn_arena_release(arena); }
+static void release(void *arena)
+{
+	qn_arena_release(arena);
+}
 
 /* An arena that goes with `a` at the latest, whichever way the load is left. */
 static qn_arena *temporary(qn_arena *a)

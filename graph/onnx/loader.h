@@ -11,7 +11,7 @@ enum {
 	QN_KNOWN_OPSET = 28,
 	QN_OLDEST_OPSET = 7,
 	QN_MAX_NESTING = 64,            /* subgraphs and function calls inside one another */
-	QN_MAX_FUNCTION_NODES = 1 << 19 /* nodes that the inlining of functions may make, a call counting as 8 */
+	QN_MAX_FUNCTION_NODES = 1 << 18 /* nodes that the inlining of functions may make, a call counting as 8 */
 };
 
 typedef struct qn_loader {
@@ -29,8 +29,14 @@ typedef struct qn_loader {
 	size_t function_nodes;
 } qn_loader;
 
-static inline const char *qn_str(const char *s) { return s ? s : ""; }
-static inline const char *qn_domain(const char *s) { return !s || !strcmp(s, "ai.onnx") ? "" : s; }
+static inline const char *qn_str(const char *s)
+{
+	return s ? s : "";
+}
+static inline const char *qn_domain(const char *s)
+{
+	return !s || !strcmp(s, "ai.onnx") ? "" : s;
+}
 
 /* --- payload.c, external.c, sparse.c: tensors -------------------------------------------------------------- */
 /* `subject` is how messages call the tensor: "tensor 'w'", "constant 'c'". */
@@ -101,8 +107,8 @@ typedef struct qn_scope {
 	const qn_frame *frame;   /* NULL outside functions */
 	const char *prefix;      /* put before inner names of functions */
 	bool is_main;
-	qn_names *names;         /* as qn_binding * */
-	qn_names *exports;       /* of a function's body: names that its outputs have outside, by its own names; else NULL */
+	qn_names *names;   /* as qn_binding * */
+	qn_names *exports; /* of a function's body: names that its outputs have outside, by its own names; else NULL */
 } qn_scope;
 
 qn_scope *qn_scope_new(qn_loader *ld, qn_scope *parent, qn_graph *g);
@@ -111,8 +117,8 @@ qn_status qn_scope_bind(qn_loader *ld, qn_scope *s, const char *name, qn_binding
 const qn_binding *qn_scope_find(qn_loader *ld, qn_scope *s, const char *name);
 /* The graph's name for a value that is `name` in the file. */
 const char *qn_scope_value_name(qn_loader *ld, qn_scope *s, const char *name);
-qn_status qn_scope_value(qn_loader *ld, qn_scope *s, const char *name, qn_value **out);          /* makes and binds */
-qn_status qn_scope_const(qn_loader *ld, qn_scope *s, const char *name, const qn_tensor *t);      /* makes and binds */
+qn_status qn_scope_value(qn_loader *ld, qn_scope *s, const char *name, qn_value **out);     /* makes and binds */
+qn_status qn_scope_const(qn_loader *ld, qn_scope *s, const char *name, const qn_tensor *t); /* makes and binds */
 /* The value that a reader gets; `reader` is for messages: "node 'n'", "the graph's output list". *out is NULL where it is absent. */
 qn_status qn_scope_read(qn_loader *ld, qn_scope *s, const char *reader, const char *name, qn_value **out);
 

@@ -10,10 +10,13 @@ static qn_status check_version(qn_loader *ld, const char *domain, int64_t versio
 	if (*domain)
 		return QUERN_OK;
 	if (version < QN_OLDEST_OPSET)
-		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED, "%s uses opset %lld; %d is the oldest that is supported: convert it with "
-			"onnx.version_converter, or export it again with a newer opset", owner, (long long)version, QN_OLDEST_OPSET);
+		QN_FAIL(ld->ctx, QUERN_ERR_UNSUPPORTED,
+			"%s uses opset %lld; %d is the oldest that is supported: convert it with "
+			"onnx.version_converter, or export it again with a newer opset",
+			owner, (long long)version, QN_OLDEST_OPSET);
 	if (version > QN_KNOWN_OPSET)
-		qn_log(ld->ctx, QUERN_LOG_WARN, "%s uses opset %lld; %d is the newest that is known", owner, (long long)version, QN_KNOWN_OPSET);
+		qn_log(ld->ctx, QUERN_LOG_WARN, "%s uses opset %lld; %d is the newest that is known", owner, (long long)version,
+			QN_KNOWN_OPSET);
 	return QUERN_OK;
 }
 
@@ -45,7 +48,8 @@ qn_status qn_model_versions(qn_loader *ld)
 		qn_log(ld->ctx, QUERN_LOG_WARN, "the model has IR version %lld; %d is the newest that is known", (long long)m->ir_version,
 			QN_KNOWN_IR);
 	if (!m->n_opset_import)
-		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "the model does not say which opset it uses (no opset_import); set it with "
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT,
+			"the model does not say which opset it uses (no opset_import); set it with "
 			"onnx.helper.make_opsetid, or export it again");
 	return qn_opsets_check(ld, (qn_opsets){m->opset_import, m->n_opset_import}, "the model");
 }
@@ -77,7 +81,8 @@ qn_status qn_functions_collect(qn_loader *ld)
 		const Qn__FunctionProto *f = ld->model->functions[i];
 		const char *key = function_key(ld->tmp, f->domain, f->name, f->overload);
 		if (qn_names_get(ld->functions, key))
-			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "function '%s' of domain '%s' is there twice", qn_str(f->name), qn_domain(f->domain));
+			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "function '%s' of domain '%s' is there twice", qn_str(f->name),
+				qn_domain(f->domain));
 		qn_function *item = QN_NEW(ld->tmp, qn_function, 1);
 		item->proto = f;
 		qn_names_put(ld->functions, key, item);

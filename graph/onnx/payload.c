@@ -61,8 +61,8 @@ const char *qn_payload_refusal(qn_loader *ld, const char *subject, const Qn__Ten
 	const type_row *row = row_of(t->data_type);
 	if (!row || row->type != QN_NONE)
 		return NULL;
-	return qn_arena_printf(ld->tmp, "%s is of type %s, which is not supported; export it as float32, float16 or an integer type", subject,
-		row->name);
+	return qn_arena_printf(
+		ld->tmp, "%s is of type %s, which is not supported; export it as float32, float16 or an integer type", subject, row->name);
 }
 
 qn_status qn_payload_dims(qn_loader *ld, const char *subject, const int64_t *dims, size_t n, qn_tensor *out, int64_t *count)
@@ -147,8 +147,9 @@ static void store(void *dst, int bits, size_t i, int64_t v)
 static qn_status narrow(qn_loader *ld, const char *subject, const Qn__TensorProto *t, const type_row *row, size_t n, void *dst)
 {
 	for (size_t i = 0; i < n; i++) {
-		int64_t v = row->field == INT32_DATA ? t->int32_data[i]
-			: t->uint64_data[i] > INT64_MAX ? INT64_MAX : (int64_t)t->uint64_data[i];
+		int64_t v = row->field == INT32_DATA        ? t->int32_data[i]
+			    : t->uint64_data[i] > INT64_MAX ? INT64_MAX
+							    : (int64_t)t->uint64_data[i];
 		if (v < row->low || v > row->high)
 			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s: entry %zu of %s is %lld, which is out of range for %s", subject, i,
 				field_names[row->field], (long long)v, row->name);
@@ -157,12 +158,13 @@ static qn_status narrow(qn_loader *ld, const char *subject, const Qn__TensorProt
 	return QUERN_OK;
 }
 
-static qn_status from_typed(qn_loader *ld, const char *subject, const Qn__TensorProto *t, const type_row *row, int64_t count, const void **out)
+static qn_status from_typed(
+	qn_loader *ld, const char *subject, const Qn__TensorProto *t, const type_row *row, int64_t count, const void **out)
 {
 	for (data_field f = FLOAT_DATA; f < N_FIELDS; f++)
 		if (f != row->field && entries(t, f))
-			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s has elements in %s, but its type %s keeps them in %s", subject, field_names[f],
-				row->name, field_names[row->field]);
+			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s has elements in %s, but its type %s keeps them in %s", subject,
+				field_names[f], row->name, field_names[row->field]);
 	int64_t need = row->bits < 8 ? (count * row->bits + 7) / 8 : count;
 	size_t n = entries(t, row->field);
 	if (n != (uint64_t)need)
@@ -173,9 +175,10 @@ static qn_status from_typed(qn_loader *ld, const char *subject, const Qn__Tensor
 	if (row->field == INT32_DATA || row->type == QN_U32) {
 		QN_TRY(narrow(ld, subject, t, row, n, data));
 	} else if (n) {
-		const void *src = row->field == FLOAT_DATA ? (const void *)t->float_data
-			: row->field == INT64_DATA ? (const void *)t->int64_data
-			: row->field == DOUBLE_DATA ? (const void *)t->double_data : (const void *)t->uint64_data;
+		const void *src = row->field == FLOAT_DATA    ? (const void *)t->float_data
+				  : row->field == INT64_DATA  ? (const void *)t->int64_data
+				  : row->field == DOUBLE_DATA ? (const void *)t->double_data
+							      : (const void *)t->uint64_data;
 		memcpy(data, src, bytes);
 	}
 	*out = row->bits < 8 ? from_bytes(ld, row, data, count) : data;
@@ -190,7 +193,8 @@ static bool has_typed(const Qn__TensorProto *t)
 	return any;
 }
 
-static qn_status get_data(qn_loader *ld, const char *subject, const Qn__TensorProto *t, const type_row *row, int64_t count, const void **out)
+static qn_status get_data(
+	qn_loader *ld, const char *subject, const Qn__TensorProto *t, const type_row *row, int64_t count, const void **out)
 {
 	size_t need = (size_t)(count * row->bits + 7) / 8;
 	bool typed = has_typed(t);
@@ -206,7 +210,8 @@ static qn_status get_data(qn_loader *ld, const char *subject, const Qn__TensorPr
 	} else if (!raw.n) {
 		return from_typed(ld, subject, t, row, count, out); /* empty raw data, or none */
 	} else if (raw.n != need) {
-		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s has %zu bytes of raw data, its shape and type (%s) need %zu", subject, raw.n, row->name, need);
+		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s has %zu bytes of raw data, its shape and type (%s) need %zu", subject, raw.n,
+			row->name, need);
 	}
 	*out = from_bytes(ld, row, raw.data, count);
 	return QUERN_OK;

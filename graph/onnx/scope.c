@@ -38,9 +38,11 @@ const qn_binding *qn_scope_find(qn_loader *ld, qn_scope *s, const char *name)
 	b = qn_scope_find(ld, s->parent, name);
 	if (!b || !b->value)
 		return b;
-	/* captured: a value without a producer, by the name that the outer graph's value has */
+	/* captured: a value without a producer, by the name that the outer graph's value has; one value, by whatever aliases it is read */
 	qn_binding *item = QN_NEW(ld->tmp, qn_binding, 1);
-	item->value = qn_graph_value(s->g, b->value->name);
+	item->value = qn_graph_find_value(s->g, b->value->name);
+	if (!item->value)
+		item->value = qn_graph_value(s->g, b->value->name);
 	item->value->fact.type = b->value->fact.type;
 	qn_names_put(s->names, name, item);
 	return item;

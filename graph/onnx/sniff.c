@@ -10,14 +10,20 @@ typedef struct magic {
 	const char *what;
 } magic;
 
-#define MAGIC(at, bytes, what) {at, bytes, sizeof(bytes) - 1, what}
+#define MAGIC(at, bytes, what)                                                                                                             \
+	{                                                                                                                                  \
+		at, bytes, sizeof(bytes) - 1, what                                                                                         \
+	}
 
 static const magic magics[] = {
 	MAGIC(0, "PK", "a zip archive (a PyTorch checkpoint, or a model packed with its data); unpack it, or export to ONNX"),
 	MAGIC(0, "version https://git-lfs", "a Git LFS pointer, not the file itself; fetch the content with 'git lfs pull'"),
 	MAGIC(0, "\x1f\x8b", "a gzip file; decompress it first"),
 	MAGIC(0, "BZh", "a bzip2 file; decompress it first"),
-	MAGIC(0, "\xfd" "7zXZ", "an xz file; decompress it first"),
+	MAGIC(0,
+		"\xfd"
+		"7zXZ",
+		"an xz file; decompress it first"),
 	MAGIC(0, "\x28\xb5\x2f\xfd", "a zstd file; decompress it first"),
 	MAGIC(257, "ustar", "a tar archive; unpack it first"),
 	MAGIC(0, "GGUF", "a GGUF model of llama.cpp; export the original model to ONNX"),

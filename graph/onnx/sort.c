@@ -8,7 +8,7 @@ typedef struct sorter {
 	qn_names *producers; /* position + 1 of the node that makes a name */
 	size_t *edges;       /* positions of producers, node after node */
 	size_t n_edges, cap_edges;
-	size_t *first;       /* of each node's edges; n + 1 entries */
+	size_t *first; /* of each node's edges; n + 1 entries */
 } sorter;
 
 typedef struct locals {

@@ -21,8 +21,8 @@ static bool flat_index(const qn_tensor *dense, const qn_tensor *indices, int64_t
 	return true;
 }
 
-static qn_status check_parts(qn_loader *ld, const char *subject, const qn_tensor *values, const qn_tensor *indices, const qn_tensor *dense,
-	int64_t count)
+static qn_status check_parts(
+	qn_loader *ld, const char *subject, const qn_tensor *values, const qn_tensor *indices, const qn_tensor *dense, int64_t count)
 {
 	if (values->rank != 1 || values->dim[0] > count)
 		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "sparse %s: its values must be a list of at most %lld", subject, (long long)count);
@@ -52,8 +52,8 @@ qn_status qn_sparse_tensor(qn_loader *ld, const char *subject, const Qn__SparseT
 	for (int64_t i = 0; i < values->dim[0]; i++) {
 		int64_t at;
 		if (!flat_index(&dense, indices, i, count, &at) || at <= last)
-			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "sparse %s: index %lld is outside the shape, repeated or not in ascending order", subject,
-				(long long)i);
+			QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "sparse %s: index %lld is outside the shape, repeated or not in ascending order",
+				subject, (long long)i);
 		memcpy((uint8_t *)(uintptr_t)y->data + (size_t)at * size, (const uint8_t *)values->data + (size_t)i * size, size);
 		last = at;
 	}

@@ -105,8 +105,8 @@ static qn_status report(survey *s)
 	size_t i = 0;
 	for (; i < s->n && i < MAX_LINES && t.len < MAX_TEXT; i++) {
 		const entry *e = &s->list[i];
-		qn_text_add(&t, "\n  %s:%s version %d, %zu node%s, such as '%s'", shortened(tmp, e->domain), shortened(tmp, e->op), e->version,
-			e->count, e->count == 1 ? "" : "s", shortened(tmp, e->node));
+		qn_text_add(&t, "\n  %s:%s version %d, %zu node%s, such as '%s'", shortened(tmp, e->domain), shortened(tmp, e->op),
+			e->version, e->count, e->count == 1 ? "" : "s", shortened(tmp, e->node));
 		if (e->since)
 			qn_text_add(&t, " (supported from version %d on)", e->since);
 	}

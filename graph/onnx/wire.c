@@ -23,7 +23,10 @@ typedef struct field {
 	size_t n;
 } field;
 
-static unsigned long long place(const walk *w, const uint8_t *p) { return (unsigned long long)(p - w->base); }
+static unsigned long long place(const walk *w, const uint8_t *p)
+{
+	return (unsigned long long)(p - w->base);
+}
 
 static bool get_varint(const uint8_t **p, const uint8_t *end, uint64_t *out)
 {
@@ -83,12 +86,15 @@ static qn_status read_field(walk *w, const ProtobufCMessageDescriptor *desc, con
 		n = 4;
 		break;
 	default:
-		QN_FAIL(w->ctx, QUERN_ERR_FORMAT, "byte %llu: field %u of %s has wire type %d, which ONNX does not use; the file is damaged "
-			"or no ONNX file", place(w, start), (unsigned)f->id, desc->short_name, f->wire);
+		QN_FAIL(w->ctx, QUERN_ERR_FORMAT,
+			"byte %llu: field %u of %s has wire type %d, which ONNX does not use; the file is damaged "
+			"or no ONNX file",
+			place(w, start), (unsigned)f->id, desc->short_name, f->wire);
 	}
 	if (n > (uint64_t)(end - *p))
-		QN_FAIL(w->ctx, QUERN_ERR_FORMAT, "byte %llu: field '%s' of %s needs %llu bytes, %llu are left; the file is cut short or damaged",
-			place(w, start), name, desc->short_name, (unsigned long long)n, (unsigned long long)(end - *p));
+		QN_FAIL(w->ctx, QUERN_ERR_FORMAT,
+			"byte %llu: field '%s' of %s needs %llu bytes, %llu are left; the file is cut short or damaged", place(w, start),
+			name, desc->short_name, (unsigned long long)n, (unsigned long long)(end - *p));
 	f->n = (size_t)n;
 	*p += n;
 	return QUERN_OK;
@@ -97,8 +103,8 @@ static qn_status read_field(walk *w, const ProtobufCMessageDescriptor *desc, con
 /* What nothing here reads: texts for people, declared types of inner values, and the elements of string tensors. */
 static bool is_dropped(const field *f)
 {
-	static const char *const names[] = {"doc_string", "metadata_props", "value_info", "quantization_annotation", "denotation",
-		"string_data"};
+	static const char *const names[] = {
+		"doc_string", "metadata_props", "value_info", "quantization_annotation", "denotation", "string_data"};
 	for (size_t i = 0; f->desc && i < QN_LEN(names); i++)
 		if (!strcmp(f->desc->name, names[i]))
 			return true;
@@ -149,7 +155,8 @@ static qn_status check_text(walk *w, const field *f)
 {
 	for (size_t i = 0, n; i < f->n; i += n)
 		if (!(n = utf8_length(f->payload + i, f->n - i)))
-			QN_FAIL(w->ctx, QUERN_ERR_FORMAT, "byte %llu: field '%s' is not valid UTF-8 text", place(w, f->payload + i), f->desc->name);
+			QN_FAIL(w->ctx, QUERN_ERR_FORMAT, "byte %llu: field '%s' is not valid UTF-8 text", place(w, f->payload + i),
+				f->desc->name);
 	return QUERN_OK;
 }
 
@@ -164,8 +171,9 @@ static qn_status walk_child(walk *w, const field *f)
 	QN_TRY(walk_message(w, child, f->payload, f->payload + f->n));
 	size_t n = w->out.len - at - LENGTH_ROOM;
 	if (n > INT_MAX / 2)
-		QN_FAIL(w->ctx, QUERN_ERR_UNSUPPORTED, "byte %llu: %s has over 1 GiB besides raw data; store its tensors as raw or external data",
-			place(w, f->payload), child->short_name);
+		QN_FAIL(w->ctx, QUERN_ERR_UNSUPPORTED,
+			"byte %llu: %s has over 1 GiB besides raw data; store its tensors as raw or external data", place(w, f->payload),
+			child->short_name);
 	for (int i = 0; i < LENGTH_ROOM; i++) /* the length, padded to its room */
 		w->out.s[at + (size_t)i] = (char)((n >> (7 * i) & 0x7f) | (i + 1 < LENGTH_ROOM ? 0x80 : 0));
 	return QUERN_OK;
@@ -215,13 +223,14 @@ static qn_status walk_message(walk *w, const ProtobufCMessageDescriptor *desc, c
 		if (is_dropped(&f))
 			continue;
 		if (!wire_fits(&f))
-			QN_FAIL(w->ctx, QUERN_ERR_FORMAT, "byte %llu: field '%s' of %s has wire type %d; the file is damaged or no ONNX file",
-				place(w, start), f.desc->name, desc->short_name, f.wire);
+			QN_FAIL(w->ctx, QUERN_ERR_FORMAT,
+				"byte %llu: field '%s' of %s has wire type %d; the file is damaged or no ONNX file", place(w, start),
+				f.desc->name, desc->short_name, f.wire);
 		if (f.desc->type == PROTOBUF_C_TYPE_MESSAGE && f.desc->label != PROTOBUF_C_LABEL_REPEATED) {
 			uint64_t bit = UINT64_C(1) << ((f.desc - desc->fields) & 63);
 			if (seen & bit)
-				QN_FAIL(w->ctx, QUERN_ERR_FORMAT, "byte %llu: field '%s' of %s is there twice", place(w, start), f.desc->name,
-					desc->short_name);
+				QN_FAIL(w->ctx, QUERN_ERR_FORMAT, "byte %llu: field '%s' of %s is there twice", place(w, start),
+					f.desc->name, desc->short_name);
 			seen |= bit;
 		}
 		QN_TRY(walk_field(w, &f, is_tensor && !strcmp(f.desc->name, "raw_data")));
@@ -231,8 +240,14 @@ static qn_status walk_message(walk *w, const ProtobufCMessageDescriptor *desc, c
 	return QUERN_OK;
 }
 
-static void *arena_alloc(void *arena, size_t n) { return qn_arena_alloc(arena, n); }
-static void arena_free(void *arena, void *p) { (void)arena, (void)p; }
+static void *arena_alloc(void *arena, size_t n)
+{
+	return qn_arena_alloc(arena, n);
+}
+static void arena_free(void *arena, void *p)
+{
+	(void)arena, (void)p;
+}
 
 qn_status qn_wire_unpack(qn_ctx *ctx, qn_arena *tmp, const ProtobufCMessageDescriptor *desc, qn_bytes b, qn_lifted *lifted, void *out)
 {
@@ -246,4 +261,7 @@ qn_status qn_wire_unpack(qn_ctx *ctx, qn_arena *tmp, const ProtobufCMessageDescr
 	return QUERN_OK;
 }
 
-qn_bytes qn_lifted_raw(const qn_lifted *lifted, const Qn__TensorProto *t) { return lifted->views[qn_get_u32(t->raw_data.data)]; }
+qn_bytes qn_lifted_raw(const qn_lifted *lifted, const Qn__TensorProto *t)
+{
+	return lifted->views[qn_get_u32(t->raw_data.data)];
+}

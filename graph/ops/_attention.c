@@ -30,28 +30,19 @@ static qn_value *repeat_heads(const qn_build *b, const char *label, qn_value *x,
 }
 
 /* Softmax with one more logit for each head, whose probability is dropped. */
-static qn_value *sink_softmax(const qn_build *b, const qn_attention *at, qn_dtype type, qn_value *x)
+static qn_value *sink_softmax(const qn_build *b, const qn_attention *at, qn_value *x)
 {
 	const qn_dim column[] = {at->batch, qn_dim_const(at->heads), at->queries, qn_dim_const(1)};
 	qn_value *logit;
 	if (at->sink) {
 		const int64_t shape[] = {1, -1, 1, 1};
-		logit = qn_build_cast(b, "sink.typed", qn_build_reshape(b, "sink.column", at->sink, shape, 4), type);
+		logit = qn_build_cast(b, "sink.typed", qn_build_reshape(b, "sink.column", at->sink, shape, 4), at->type);
 		logit = qn_build_op2(b, "Expand", "sink", logit, qn_build_dims(b, "sink.shape", column, 4));
 	} else {
-		logit = qn_build_full(b, "sink", type, 0, column, 4);
+		logit = qn_build_full(b, "sink", at->type, 0, column, 4);
 	}
 	x = qn_build_softmax(b, "softmax", qn_build_concat(b, "with_sink", -1, x, logit));
 	return qn_build_slice(b, "probs", x, -1, qn_dim_const(0), at->keys);
-}
-
-static qn_value *softmax(const qn_build *b, const qn_attention *at, qn_value *x)
-{
-	bool wide = at->wide_softmax && (at->type == QN_F16 || at->type == QN_BF16);
-	if (wide)
-		x = qn_build_cast(b, "scores.wide", x, QN_F32);
-	x = at->sink || at->zero_sink ? sink_softmax(b, at, wide ? QN_F32 : at->type, x) : qn_build_softmax(b, "softmax", x);
-	return wide ? qn_build_cast(b, "probs.narrow", x, at->type) : x;
 }
 
 /* All of what is added to the scores, or NULL. A query without keys has -inf in all of its row. */
@@ -65,7 +56,7 @@ static qn_value *mask_bias(const qn_build *b, const qn_attention *at)
 	return bias;
 }
 
-qn_value *qn_attention_apply(const qn_build *b, qn_attention *at)
+static qn_value *attend(const qn_build *b, qn_attention *at)
 {
 	qn_value *k = repeat_heads(b, "key", at->k, at, at->size), *v = repeat_heads(b, "value", at->v, at, at->v_size);
 	qn_value *x = qn_build_op2(b, "MatMul", "qk", at->q, qn_build_transpose(b, "key.turned", k, swap_last, 4));
@@ -78,10 +69,11 @@ qn_value *qn_attention_apply(const qn_build *b, qn_attention *at)
 	}
 	at->capped = x;
 
+	bool sink = at->sink || at->zero_sink;
 	qn_value *bias = mask_bias(b, at), *dead = NULL;
 	if (at->want_masked)
 		at->masked = bias ? qn_build_op2(b, "Add", "qk.masked_all", x, bias) : x;
-	if (bias && at->may_be_empty && !at->sink && !at->zero_sink) {
+	if (bias && at->may_be_empty && !sink) {
 		/* such a row is opened before the softmax and closed after it, so that no NaN ever appears */
 		const int64_t last = -1;
 		qn_value *top = qn_build_op2(b, "ReduceMax", "mask.top", bias, qn_build_ints(b, "mask.axis", &last, 1));
@@ -90,9 +82,28 @@ qn_value *qn_attention_apply(const qn_build *b, qn_attention *at)
 	}
 	if (bias)
 		x = qn_build_op2(b, "Add", "qk.masked", x, bias);
-	x = softmax(b, at, x);
+	x = sink ? sink_softmax(b, at, x) : qn_build_softmax(b, "softmax", x);
 	if (dead)
 		x = qn_build_op3(b, "Where", "probs.safe", dead, qn_build_number(b, "probs.zero", at->type, 0), x);
 	at->probs = x;
 	return qn_build_op2(b, "MatMul", "context", x, v);
+}
+
+qn_value *qn_attention_apply(const qn_build *b, qn_attention *at)
+{
+	qn_dtype type = at->type;
+	if (type != QN_F16 && type != QN_BF16)
+		return attend(b, at);
+	qn_attention wide = *at;
+	wide.type = QN_F32;
+	wide.q = qn_build_cast(b, "query.wide", at->q, QN_F32);
+	wide.k = qn_build_cast(b, "key.wide", at->k, QN_F32);
+	wide.v = qn_build_cast(b, "value.wide", at->v, QN_F32);
+	wide.bias = at->bias ? qn_build_cast(b, "bias.wide", at->bias, QN_F32) : NULL;
+	qn_value *context = attend(b, &wide);
+	at->scores = qn_build_cast(b, "qk.narrow", wide.scores, type);
+	at->capped = qn_build_cast(b, "qk.capped.narrow", wide.capped, type);
+	at->masked = wide.masked ? qn_build_cast(b, "qk.masked.narrow", wide.masked, type) : NULL;
+	at->probs = qn_build_cast(b, "probs.narrow", wide.probs, type);
+	return qn_build_cast(b, "context.narrow", context, type);
 }

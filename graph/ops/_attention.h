@@ -18,7 +18,6 @@ typedef struct qn_attention {
 	bool may_be_empty;                     /* a row may have no key left; it then gives zeros instead of NaN */
 	qn_value *sink;                        /* [H]: a further logit of each head that takes part in the sum only; NULL: none */
 	bool zero_sink;                        /* the same with logit 0 for each head */
-	bool wide_softmax;                     /* half types: softmax in f32 */
 	bool want_masked;                      /* make `masked` */
 	/* what was made, for rows that give these away: after the scale, after softcap, after the mask, after softmax */
 	qn_value *scores, *capped, *masked, *probs;

@@ -206,6 +206,21 @@ void qn_move_box(int rank, const int64_t *dim, const void *src, const int64_t *s
 		copy_steps(&b, inner, src, dst, part * i, part * (i + 1) < steps ? part * (i + 1) : steps);
 }
 
+void qn_move_know_empty(qn_call *c, int o)
+{
+	const qn_shape *s = &c->out[o].shape;
+	int64_t dim[QN_MAX_RANK];
+	bool empty = false;
+	for (int i = 0; i < s->rank; i++) {
+		if (!qn_dim_is_const(s->dim[i]))
+			return;
+		dim[i] = s->dim[i].k;
+		empty |= dim[i] == 0;
+	}
+	if (empty && qn_dtype_size(c->out[o].type))
+		c->out[o].value = qn_tensor_new(c->scratch, c->out[o].type, s->rank, dim);
+}
+
 qn_status qn_move_copy_eval(qn_call *c)
 {
 	qn_move_bytes(QN_OUT(c, 0, void), c->x[0]->data, qn_tensor_bytes(c->x[0]), c->threads);

@@ -21,6 +21,8 @@ void qn_move_fill(void *dst, const void *value, size_t elem, int64_t n);
 /* How many threads a job over that many bytes is worth; `threads` as in qn_call. */
 int qn_move_threads(int threads, size_t bytes);
 
+/* For the end of an inference rule: an output without elements is known, whatever the data. The engine's movers refuse such sizes. */
+void qn_move_know_empty(qn_call *c, int o);
 /* Output 0 is input 0 with another shape. */
 qn_status qn_move_copy_eval(qn_call *c);
 /* Fails where the rank of input i is not known. */

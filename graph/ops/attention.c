@@ -126,9 +126,6 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 	if (!qn_node_attr(n, "scale"))
 		at.scale = 1 / sqrt((double)at.size);
 	at.softcap = qn_node_float(n, "softcap", 0);
-	/* a precision above the operands' is asked for where half types would not do; f32 is enough for any of them */
-	int64_t precision = qn_node_int(n, "softmax_precision", 0);
-	at.wide_softmax = precision == 1 || precision == 11;
 	QN_TRY(masks(b, &at, past));
 	qn_value *context = qn_attention_apply(b, &at);
 	give(b, &at, context, packed);

@@ -201,4 +201,6 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_conv_transpose = {.name = "ConvTranspose", .hint = QN_HINT_CONTRACTION, .weight_input = 2, .min_in = 2, .max_in = 3, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_conv_transpose = {
+	.name = "ConvTranspose", .hint = QN_HINT_CONTRACTION, .weight_input = 2, .min_in = 2, .max_in = 3,
+	.infer = infer, .eval = eval, .emit = emit};

@@ -69,4 +69,5 @@ static qn_status emit(qn_emit *e)
 
 /* table constant [V, D] of f32, f16, q4_0 or q8_1; ids i64 or i32 of any rank, negative ones count from the end; y f32
  * ids.shape + [D]. */
-const qn_op qn_op_embedding = {.name = "Embedding", .weight_input = 1, .domain = "quern", .min_in = 2, .max_in = 2, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_embedding = {
+	.name = "Embedding", .weight_input = 1, .domain = "quern", .min_in = 2, .max_in = 2, .infer = infer, .eval = eval, .emit = emit};

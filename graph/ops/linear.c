@@ -12,7 +12,8 @@ static qn_status infer(qn_call *c)
 static qn_status eval(qn_call *c)
 {
 	const qn_tensor *x = c->x[0], *w = c->x[1];
-	qn_gemm g = {.type = QN_F32, .tb = true, .n = w->dim[0], .k = w->dim[1], .lda = w->dim[1], .ldb = w->dim[1], .ldc = w->dim[0], .batch = 1};
+	qn_gemm g = {.type = QN_F32, .tb = true, .n = w->dim[0], .k = w->dim[1], .batch = 1};
+	g.lda = g.ldb = g.k, g.ldc = g.n;
 	g.m = 1;
 	for (int i = 0; i + 1 < x->rank; i++)
 		g.m *= x->dim[i];
@@ -23,11 +24,31 @@ static qn_status eval(qn_call *c)
 	return QUERN_OK;
 }
 
+/* Whether the contraction axis of `v` was merged from several (heads x head size), with nothing but views and unary functions since. */
+static bool merged_axis(const qn_value *v)
+{
+	for (const qn_node *p = v->producer; p; p = v->producer) {
+		const qn_value *x = p->in[0];
+		bool unary = (p->op->traits & QN_ELEMENTWISE) && p->n_in == 1;
+		if ((!unary && !(p->op->traits & QN_LAYOUT)) || !x->fact.shape.rank || !v->fact.shape.rank)
+			return false;
+		if (!qn_dim_equal(x->fact.shape.dim[x->fact.shape.rank - 1], v->fact.shape.dim[v->fact.shape.rank - 1]))
+			return true;
+		v = x;
+	}
+	return false;
+}
+
 static qn_status emit(qn_emit *e)
 {
 	const qn_node *n = e->node;
 	int rank = n->in[0]->fact.shape.rank;
-	const char *y = qn_linear_einsum(e, qn_emit_ranked(e, n->in[0], rank), rank, qn_emit_ranked(e, n->in[1], 2), "f32");
+	const char *x = qn_emit_ranked(e, n->in[0], rank);
+	/* The engine folds a reshape that merges axes into the einsum by splitting the weight's axis, which breaks the blocks of Q4_0 (wrong results,
+	 * no error). A maximum with -inf changes nothing and keeps the two apart. */
+	if (n->in[1]->fact.type == QN_Q4_0 && merged_axis(n->in[0]))
+		x = qn_emit_temp(e, "rows", "max(%s, -inf)", x);
+	const char *y = qn_linear_einsum(e, x, rank, qn_emit_ranked(e, n->in[1], 2), "f32");
 	if (qn_node_has_in(n, 2))
 		y = qn_arena_printf(e->arena, "%s + %s", qn_emit_temp(e, "product", "%s", y), qn_emit_ranked(e, n->in[2], rank));
 	qn_emit_output(e, 0, "%s", y);
@@ -35,4 +56,6 @@ static qn_status emit(qn_emit *e)
 }
 
 /* x f32 [..., K]; w constant [N, K] of f32, f16 or q4_0; bias f32 [N] or absent. */
-const qn_op qn_op_linear = {.name = "Linear", .hint = QN_HINT_CONTRACTION, .weight_input = 2, .domain = "quern", .min_in = 2, .max_in = 3, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_linear = {
+	.name = "Linear", .hint = QN_HINT_CONTRACTION, .weight_input = 2, .domain = "quern", .min_in = 2, .max_in = 3,
+	.infer = infer, .eval = eval, .emit = emit};

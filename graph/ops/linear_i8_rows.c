@@ -107,4 +107,5 @@ static qn_status emit(qn_emit *e)
 /* x f32 [..., K]; w constant i8 [N, K]; scale f32 [N]; bias f32 [N] or absent. The activation becomes integers with a scale a row,
  * taken at run time: two i8 limbs (16 bits), or one with limbs=1. */
 const qn_op qn_op_linear_i8_rows = {
-	.name = "LinearI8Rows", .hint = QN_HINT_CONTRACTION, .weight_input = 2, .domain = "quern", .min_in = 3, .max_in = 4, .infer = infer, .eval = eval, .emit = emit};
+	.name = "LinearI8Rows", .hint = QN_HINT_CONTRACTION, .weight_input = 2, .domain = "quern", .min_in = 3, .max_in = 4,
+	.infer = infer, .eval = eval, .emit = emit};

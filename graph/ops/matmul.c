@@ -48,7 +48,8 @@ static qn_status emit(qn_emit *e)
 	const char *ra = qn_emit_ref(e, a), *rb = qn_emit_ref(e, b);
 	qn_dtype t = a->fact.type;
 	/* the engine multiplies floats and 32-bit integers; f64 holds what 64-bit integers usually hold */
-	qn_dtype acc = t == QN_F32 || t == QN_F16 || t == QN_BF16 ? QN_F32 : t == QN_F64 || t == QN_I64 || t == QN_U64 || t == QN_U32 ? QN_F64 : QN_I32;
+	bool wide = t == QN_F64 || t == QN_I64 || t == QN_U64 || t == QN_U32;
+	qn_dtype acc = wide ? QN_F64 : qn_dtype_is_float(t) ? QN_F32 : QN_I32;
 	if (t != acc && t != QN_F16) {
 		ra = qn_emit_temp(e, "a", "tract_core_cast(%s, to='%s')", ra, qn_emit_dtype(acc));
 		rb = qn_emit_temp(e, "b", "tract_core_cast(%s, to='%s')", rb, qn_emit_dtype(acc));
@@ -61,4 +62,6 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_matmul = {.name = "MatMul", .hint = QN_HINT_CONTRACTION, .weight_input = 2, .min_in = 2, .max_in = 2, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_matmul = {
+	.name = "MatMul", .hint = QN_HINT_CONTRACTION, .weight_input = 2, .min_in = 2, .max_in = 2,
+	.infer = infer, .eval = eval, .emit = emit};

@@ -24,6 +24,23 @@ static qn_dim product(qn_dims *t, const qn_dim *d, int n)
 	return p;
 }
 
+/* [a, b] to [c, -1] with three unrelated symbols: nobody divides a * b by c, so a is c under another name. Exporters name the same size
+ * anew for each input. Not so where nothing would be left to divide: [n] to [c, -1] may be any split. */
+static bool pair_symbols(qn_call *c, const qn_shape *to, int minus)
+{
+	const qn_shape *from = &c->in[0].shape;
+	if (from->rank != to->rank || minus <= 0 || qn_dim_is_const(from->dim[minus]))
+		return false;
+	bool paired = false;
+	for (int i = 0; i < minus; i++) {
+		qn_dim a = from->dim[i], b = to->dim[i];
+		if (qn_dim_is_const(a) || qn_dim_is_const(b) || qn_dim_equal(a, b) || qn_dim_eq(c->dims, a, b) != QN_UNDECIDED)
+			continue;
+		paired |= qn_dim_equate(c->dims, a, b);
+	}
+	return paired;
+}
+
 static qn_status find_rest(qn_call *c, qn_dim have, qn_dim want, qn_dim *q)
 {
 	const char *h = qn_dim_text(c->scratch, have, NULL, NULL), *w = qn_dim_text(c->scratch, want, NULL, NULL);
@@ -78,6 +95,21 @@ static qn_status read_target(qn_call *c, const qn_dim *target, int n, qn_shape *
 	return QUERN_OK;
 }
 
+/* The products of the factors that the shapes do not share, -1 left out. */
+static void quotient(qn_call *c, const qn_shape *to, int minus, qn_dim *have, qn_dim *want)
+{
+	qn_dim h[QN_MAX_RANK], w[QN_MAX_RANK];
+	int n_have = c->in[0].shape.rank, n_want = 0;
+	for (int i = 0; i < n_have; i++)
+		h[i] = qn_dim_resolve(c->dims, c->in[0].shape.dim[i]);
+	for (int i = 0; i < to->rank; i++)
+		if (i != minus)
+			w[n_want++] = qn_dim_resolve(c->dims, to->dim[i]);
+	cancel(h, &n_have, w, &n_want);
+	*have = product(c->dims, h, n_have);
+	*want = product(c->dims, w, n_want);
+}
+
 static qn_status infer(qn_call *c)
 {
 	QN_TRY(qn_move_need_rank(c, 0));
@@ -91,17 +123,18 @@ static qn_status infer(qn_call *c)
 	qn_fact *y = &c->out[0];
 	y->type = c->in[0].type;
 	int minus;
+	qn_dim have, want, exact;
 	QN_TRY(read_target(c, target, n, &y->shape, &minus));
-	qn_dim have[QN_MAX_RANK], want[QN_MAX_RANK];
-	int n_have = c->in[0].shape.rank, n_want = 0;
-	for (int i = 0; i < n_have; i++)
-		have[i] = c->in[0].shape.dim[i];
-	for (int i = 0; i < n; i++)
-		if (i != minus)
-			want[n_want++] = y->shape.dim[i];
-	cancel(have, &n_have, want, &n_want);
-	qn_dim h = product(c->dims, have, n_have), w = product(c->dims, want, n_want);
-	return minus < 0 ? check_count(c, h, w) : find_rest(c, h, w, &y->shape.dim[minus]);
+	quotient(c, &y->shape, minus, &have, &want);
+	if (minus < 0) {
+		QN_TRY(check_count(c, have, want));
+	} else {
+		if (!qn_dim_is(want, 0) && !qn_dim_exact_div(c->dims, have, want, &exact) && pair_symbols(c, &y->shape, minus))
+			quotient(c, &y->shape, minus, &have, &want);
+		QN_TRY(find_rest(c, have, want, &y->shape.dim[minus]));
+	}
+	qn_move_know_empty(c, 0);
+	return QUERN_OK;
 }
 
 const qn_op qn_op_reshape = {.name = "Reshape", .since = 5, .min_in = 2, .max_in = 2, .traits = QN_LAYOUT | QN_KEEPS_WEIGHT, .dims_in = 1,

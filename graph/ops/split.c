@@ -62,6 +62,7 @@ static qn_status infer(qn_call *c)
 		c->out[i].type = c->in[0].type;
 		c->out[i].shape = c->in[0].shape;
 		c->out[i].shape.dim[axis] = size[i];
+		qn_move_know_empty(c, i);
 	}
 	return QUERN_OK;
 }

@@ -123,7 +123,7 @@ typedef struct quern_convert_summary {
 	int64_t shape[8];
 	const char *source_type;            /* "f32" */
 	uint64_t source_bytes, stored_bytes; /* of data; stored_bytes with i8's scales */
-	double snr_db;                      /* infinite when nothing was lost */
+	double snr_db;                      /* infinite when nothing was lost, NaN when non_finite */
 	int64_t non_finite;                 /* NaN and infinite values, which only f16 and f32 carry over */
 	quern_scale_report scales;          /* all 0 for f32; of f16, the values themselves */
 	bool scales_written;                /* i8: its scales went to a second file */

@@ -47,6 +47,7 @@ typedef bool (*quern_progress_fn)(void *user, const char *stage, size_t done, si
 #include <quern/config.h>
 #include <quern/model.h>
 #include <quern/qtensor.h>
+#include <quern/archive.h>
 
 #ifdef __cplusplus
 }

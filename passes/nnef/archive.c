@@ -27,17 +27,16 @@ struct qn_archive {
 	int error; /* errno of a failed write */
 	uint64_t bytes;
 	qn_names *members; /* by lower-case name, for file systems that fold case */
-	bool committed;
+	bool discard;
 };
 
 /* Runs on every way out; undoes what was not committed. */
 static void abandon(void *arg)
 {
 	qn_archive *ar = arg;
-	if (ar->tar) {
-		archive_write_fail(ar->tar);
+	ar->discard = true; /* what closing would write still goes through from_tar */
+	if (ar->tar)
 		archive_write_free(ar->tar);
-	}
 	if (ar->fd >= 0)
 		close(ar->fd);
 	if (ar->temp)
@@ -81,7 +80,7 @@ static bool to_file(void *user, const void *data, size_t n)
 static la_ssize_t from_tar(struct archive *tar, void *user, const void *data, size_t n)
 {
 	qn_archive *ar = user;
-	if (ar->gz ? qn_gzip_write(ar->gz, data, n) : to_file(ar, data, n))
+	if (ar->discard || (ar->gz ? qn_gzip_write(ar->gz, data, n) : to_file(ar, data, n)))
 		return (la_ssize_t)n;
 	archive_set_error(tar, ar->error ? ar->error : EIO, "the stream cannot be written");
 	return -1;
@@ -282,7 +281,6 @@ qn_status qn_archive_commit(qn_archive *ar)
 	else if (rename(ar->temp, ar->path))
 		QN_FAIL(ar->ctx, QUERN_ERR_IO, "cannot write '%s': %s", ar->path, strerror(errno));
 	ar->temp = NULL;
-	ar->committed = true;
 	return QUERN_OK;
 }
 

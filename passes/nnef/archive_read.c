@@ -67,7 +67,8 @@ static qn_status member(reader *r, const char *name, uint64_t bytes, pull_fn pul
 	if (bytes > largest)
 		QN_FAIL(r->ctx, QUERN_ERR_FORMAT, "%llu bytes, more than any member can have", (unsigned long long)bytes);
 	uint64_t have = 0;
-	size_t keep = bytes < r->keep ? (size_t)bytes : r->keep, cap = keep < 65536 ? keep : 65536;
+	size_t n = strlen(name), most = n > 4 && !strcmp(name + n - 4, ".dat") ? r->keep : SIZE_MAX;
+	size_t keep = bytes < most ? (size_t)bytes : most, cap = keep < 65536 ? keep : 65536;
 	char *data = qn_arena_alloc(&r->member, cap + 1);
 	while (have < bytes) {
 		if (have < keep && have == cap) {

@@ -62,15 +62,20 @@ static const char *literal(qn_emitter *em, const qn_tensor *t, int rank, bool pl
 	int64_t n = qn_tensor_count(t);
 	if (n < 1 || n > (qn_dtype_is_int(t->type) && t->rank < 2 ? LONGEST_LIST : 1))
 		return NULL;
+	const qn_tensor lone = {.type = t->type, .data = t->data};
+	if (plain && n == 1) { /* rank 0 goes with every rank */
+		t = &lone;
+		rank = 0;
+	}
 	if (t->type == QN_BOOL)
-		return plain || rank == 0 ? item_text(em, t, 0) : NULL;
+		return rank == 0 ? item_text(em, t, 0) : NULL;
 	if (qn_dtype_is_int(t->type) && fits_list(t, rank))
 		return qn_arena_printf(em->base.arena, "tract_core_cast(%s, to='%s')", qn_emit_nested(em, t, rank), qn_emit_dtype(t->type));
 	if (!qn_dtype_is_float(t->type) || t->type == QN_BF16 || isnan(qn_tensor_get(t, 0)))
 		return NULL;
 	double v = qn_tensor_get(t, 0);
 	if (t->type == QN_F32)
-		return plain || rank == 0 ? float_text(em, (float)v) : NULL;
+		return rank == 0 ? float_text(em, (float)v) : NULL;
 	if ((double)(float)v != v)
 		return NULL;
 	return qn_arena_printf(em->base.arena, "tract_core_cast(%s, to='%s')", qn_emit_nested(em, t, rank), qn_emit_dtype(t->type));

@@ -119,7 +119,7 @@ static qn_status emit_copies(qn_emitter *em, const qn_graph *g, const char **out
 		QN_TRY(check_fact(em, v));
 		const char *expr = qn_emit_ref(&em->base, v);
 		if (v->is_input || qn_emit_known(v) || v->fact.shape.rank == 0)
-			qn_text_add(&em->body, "    %s = copy(%s);\n", out_ids[i], expr);
+			qn_emit_statement(em, out_ids[i], expr);
 		else
 			qn_text_add(&em->body, "    %s = concat([%s], axis=0);\n", out_ids[i], expr);
 		QN_TRY(em->status);

@@ -105,8 +105,7 @@ static bool is_identifier(const char *s)
 	return !*s;
 }
 
-/* A bare name or number is no operation in NNEF: it is copied. */
-static void statement(qn_emitter *em, const char *id, const char *expr)
+void qn_emit_statement(qn_emitter *em, const char *id, const char *expr)
 {
 	bool copy = is_identifier(expr) || strspn(expr, "0123456789.e+-") == strlen(expr);
 	qn_text_add(&em->body, copy ? "    %s = copy(%s);\n" : "    %s = %s;\n", id, expr);
@@ -132,7 +131,7 @@ void qn_emit_output(qn_emit *e, int i, const char *fmt, ...)
 	va_start(args, fmt);
 	const char *expr = qn_arena_vprintf(e->arena, fmt, args);
 	va_end(args);
-	statement(e->emitter, output_id(e, i), expr);
+	qn_emit_statement(e->emitter, output_id(e, i), expr);
 }
 
 static const char *fresh(qn_emit *e, const char *hint)
@@ -153,7 +152,7 @@ const char *qn_emit_temp(qn_emit *e, const char *hint, const char *fmt, ...)
 	const char *expr = qn_arena_vprintf(e->arena, fmt, args);
 	va_end(args);
 	const char *id = fresh(e, hint);
-	statement(e->emitter, id, expr);
+	qn_emit_statement(e->emitter, id, expr);
 	return id;
 }
 
@@ -218,7 +217,7 @@ const char *qn_emit_ranked(qn_emit *e, qn_value *v, int rank)
 			axes[i] = i;
 		const char *expr = qn_arena_printf(e->arena, "unsqueeze(%s, axes=%s)", id, qn_emit_ints(e, axes, rank - own));
 		*cached = qn_emit_identifier(e->emitter, qn_arena_printf(e->arena, "%s_rank%d", id, rank));
-		statement(e->emitter, *cached, expr);
+		qn_emit_statement(e->emitter, *cached, expr);
 	}
 	return *cached;
 }

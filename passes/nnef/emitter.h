@@ -48,6 +48,9 @@ const char *qn_emitter_fail(qn_emitter *em, qn_status status);
 /* Whether the content is known at compile time: such a value is written where it is used, and its producer is not. */
 static inline bool qn_emit_known(const qn_value *v) { return v->is_const || v->fact.value; }
 
+/* "id = expr;" in the body; a bare name or number is no operation in NNEF and so becomes a copy: emit_text.c */
+void qn_emit_statement(qn_emitter *em, const char *id, const char *expr);
+
 /* --- names: emit_names.c ------------------------------------------------------------------------------------- */
 /* An unused identifier made of `text`, from now on in use. */
 const char *qn_emit_identifier(qn_emitter *em, const char *text);

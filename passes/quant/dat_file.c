@@ -4,7 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,12 +42,16 @@ static bool write_all(int fd, const uint8_t *data, size_t n)
 	return true;
 }
 
-/* The mode that a plain open would have given; mkstemp gives 0600. */
-static bool open_to_others(int fd)
+/* A new file in the same folder, so that renaming is one step; with the mode that the user's mask leaves. */
+static int open_beside(qn_arena *a, const char *path, char **name)
 {
-	mode_t mask = umask(0);
-	umask(mask);
-	return fchmod(fd, 0666 & ~mask) == 0;
+	static atomic_uint serial;
+	int fd;
+	do {
+		*name = qn_arena_printf(a, "%s.%ld-%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1));
+		fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	} while (fd < 0 && errno == EEXIST);
+	return fd;
 }
 
 qn_status qn_file_replace(qn_ctx *ctx, qn_arena *a, const char *path, const void *data, size_t n)
@@ -54,11 +59,11 @@ qn_status qn_file_replace(qn_ctx *ctx, qn_arena *a, const char *path, const void
 	struct stat st;
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		QN_FAIL(ctx, QUERN_ERR_IO, "'%s' is not a regular file; give another name", path);
-	char *beside = qn_arena_printf(a, "%s.XXXXXX", path);
-	int fd = mkstemp(beside);
+	char *beside;
+	int fd = open_beside(a, path, &beside);
 	if (fd < 0)
 		QN_FAIL(ctx, QUERN_ERR_IO, "'%s' cannot be written: %s", path, strerror(errno));
-	bool written = write_all(fd, data, n) && open_to_others(fd);
+	bool written = write_all(fd, data, n);
 	int error = errno;
 	if (close(fd) && written) {
 		error = errno;

@@ -59,7 +59,10 @@ static inline void pb_bytes(pb *b, unsigned field, const void *data, size_t n)
 	pb_put(b, data, n);
 }
 
-static inline void pb_str(pb *b, unsigned field, const char *s) { pb_bytes(b, field, s, strlen(s)); }
+static inline void pb_str(pb *b, unsigned field, const char *s)
+{
+	pb_bytes(b, field, s, strlen(s));
+}
 
 static inline void pb_float(pb *b, unsigned field, float v)
 {

@@ -131,8 +131,8 @@ static void test_attention(void **state)
 	assert_int_equal(count("Softmax"), 1);
 	assert_int_equal(count("Trilu"), 1);
 	assert_shape(0, "[B, S, 90]");
-	assert_shape(1, "[B, 3, P + T, 8]");
-	assert_shape(2, "[B, 3, P + T, 10]");
+	assert_shape(1, "[B, 3, T + P, 8]");
+	assert_shape(2, "[B, 3, T + P, 10]");
 }
 
 static void test_plain_attention_is_the_usual_form(void **state)

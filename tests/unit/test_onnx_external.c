@@ -175,7 +175,7 @@ static void links_and_pipes(void **state)
 	check(stored("4", "location", "inner.bin", NULL), 0);
 	assert_int_equal(mkfifo(path_in(folder, "pipe"), 0600), 0);
 	refuses_in(stored("4", "location", "pipe", NULL), "tensor 'w'", "'pipe'", "not a regular file");
-	char longer[128]; /* a folder whose name begins with the model's folder is not inside it */
+	char longer[80]; /* a folder whose name begins with the model's folder is not inside it */
 	snprintf(longer, sizeof longer, "%s-more", folder);
 	assert_int_equal(mkdir(longer, 0700), 0);
 	write_file(path_in(longer, "x"), "0123456789abcdef", 16);
@@ -195,7 +195,8 @@ static void offsets(void **state)
 		refuses_in(stored("4", "location", "w.bin", "offset", bad[i], NULL), "tensor 'w'", "offset", bad[i]);
 		refuses_in(stored("4", "location", "w.bin", "length", bad[i], NULL), "tensor 'w'", "length", bad[i]);
 	}
-	refuses_in(stored("4", "location", "w.bin", "offset", "18446744073709551612", NULL), "tensor 'w'", "18446744073709551612", "16 bytes");
+	refuses_in(
+		stored("4", "location", "w.bin", "offset", "18446744073709551612", NULL), "tensor 'w'", "18446744073709551612", "16 bytes");
 	refuses_in(stored("4", "location", "w.bin", "offset", "18446744073709551608", "length", "16", NULL), "tensor 'w'", "16 bytes");
 	refuses_in(stored("4", "location", "w.bin", "length", "12", NULL), "tensor 'w'", "12 bytes", "need 16");
 	refuses_in(stored("4", "location", "w.bin", "length", "20", NULL), "tensor 'w'", "20 bytes", "need 16");
@@ -240,7 +241,8 @@ static void inline_and_external(void **state)
 	pb u = raw("w", F32, "1", "\0\0\0\0", 4);
 	pb_int(&u, 14, 7);
 	refuses_in(u, "tensor 'w'", "data location 7");
-	check_refused(load_in(using(stored("1", "location", "w.bin", NULL)), NULL), (const char *const[]){"model.onnx", "'w.bin'", "folder", NULL});
+	check_refused(load_in(using(stored("1", "location", "w.bin", NULL)), NULL),
+		(const char *const[]){"model.onnx", "'w.bin'", "folder", NULL});
 }
 
 /* From a file: the folder is the model's own, wherever the program was started. */

@@ -8,8 +8,10 @@ static pb mlp(const char *order)
 	pb_add(&g, GRAPH_INIT, ramp("W", "4,4", 16));
 	pb_add(&g, GRAPH_INIT, ramp("b", "4", 4));
 	for (; *order; order++)
-		pb_add(&g, GRAPH_NODE, *order == 'm' ? node("MatMul", "mm", "x,W", "h") : *order == 'a' ? node("Add", "add", "h,b", "s")
-			: node("Relu", "act", "s", "y"));
+		pb_add(&g, GRAPH_NODE,
+			*order == 'm'   ? node("MatMul", "mm", "x,W", "h")
+			: *order == 'a' ? node("Add", "add", "h,b", "s")
+					: node("Relu", "act", "s", "y"));
 	return g;
 }
 

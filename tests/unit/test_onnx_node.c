@@ -12,8 +12,16 @@ static pb relu_model(int64_t ir, int n_opsets, const char *const *domains, const
 		pb_add(&m, 8, opset(domains[i], versions[i]));
 	return m;
 }
-#define DOMAINS(...) (const char *const[]){__VA_ARGS__}
-#define VERSIONS(...) (const int64_t[]){__VA_ARGS__}
+#define DOMAINS(...)                                                                                                                       \
+	(const char *const[])                                                                                                              \
+	{                                                                                                                                  \
+		__VA_ARGS__                                                                                                                \
+	}
+#define VERSIONS(...)                                                                                                                      \
+	(const int64_t[])                                                                                                                  \
+	{                                                                                                                                  \
+		__VA_ARGS__                                                                                                                \
+	}
 
 static void versions(void **state)
 {
@@ -197,7 +205,8 @@ static void legal_names(void **state)
 	char longest[3001];
 	memset(longest, 'n', 3000);
 	longest[3000] = '\0';
-	const char *const names[] = {"/enc/layers.0/MatMul", "a b", "\"q\\u'", "größe", "重み", "\xf0\x9f\x8c\xbe", ".*[x]+?", longest, "\n"};
+	const char *const names[] = {
+		"/enc/layers.0/MatMul", "a b", "\"q\\u'", "größe", "重み", "\xf0\x9f\x8c\xbe", ".*[x]+?", longest, "\n"};
 	for (size_t i = 0; i < QN_LEN(names); i++) {
 		pb g = graph_xy();
 		pb_add(&g, GRAPH_INIT, ramp(names[i], "4,4", 16));

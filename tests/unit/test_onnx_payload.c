@@ -23,7 +23,11 @@ static void check(pb t, qn_dtype type, int n, const double *want)
 	assert_string_equal(value("w")->weight, "w");
 }
 
-#define WANT(...) (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), (const double[]){__VA_ARGS__}
+#define WANT(...)                                                                                                                          \
+	(int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), (const double[])                                                          \
+	{                                                                                                                                  \
+		__VA_ARGS__                                                                                                                \
+	}
 
 /* Entries of a typed field, packed in one record or one record each. */
 static pb typed(int type, const char *dims, unsigned field, bool packed, int n, const int64_t *v)
@@ -39,7 +43,11 @@ static pb typed(int type, const char *dims, unsigned field, bool packed, int n, 
 		pb_add(&t, field, list);
 	return t;
 }
-#define INTS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define INTS(...)                                                                                                                          \
+	(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[])                                                       \
+	{                                                                                                                                  \
+		__VA_ARGS__                                                                                                                \
+	}
 
 static void every_type_raw(void **state)
 {

@@ -1,0 +1,1 @@
+quern inspect "$MODELS/bytellama/model.onnx"
