@@ -52,6 +52,8 @@ qn_status qn_move_const(qn_emit *e, int i, const qn_tensor **out);
 void qn_move_emit_alias(qn_emit *e, int o, int i);
 /* "slice(x, axes=[axis], begin=[..], end=[..])" */
 const char *qn_move_emit_slice(qn_emit *e, const char *x, int axis, qn_dim begin, qn_dim end);
+/* Fails where two shapes are not seen to have the same number of elements: the engine refuses to reshape one to the other. */
+qn_status qn_move_emit_volume(qn_emit *e, const qn_shape *from, const qn_shape *to);
 /* Output 0 is input 0 reshaped to the inferred shape. */
 qn_status qn_move_emit_reshape(qn_emit *e);
 /* Input i as indices that are never negative: constants are rewritten, run-time ones get their size added where they are negative.

@@ -30,9 +30,20 @@ const char *qn_move_emit_slice(qn_emit *e, const char *x, int axis, qn_dim begin
 	return qn_arena_printf(e->arena, "slice(%s, axes=[%d], begin=[%s], end=[%s])", x, axis, qn_emit_dim(e, begin), qn_emit_dim(e, end));
 }
 
+qn_status qn_move_emit_volume(qn_emit *e, const qn_shape *from, const qn_shape *to)
+{
+	qn_dims *t = e->graph->dims;
+	qn_dim a = qn_shape_count(t, from), b = qn_shape_count(t, to);
+	if (qn_dim_equal(a, b))
+		return QUERN_OK;
+	return qn_emit_fail(e, "%s becomes %s, and the engine wants to see that the sizes agree for every value of the symbols; bind one with --set",
+		qn_shape_text(e->arena, from), qn_shape_text(e->arena, to));
+}
+
 qn_status qn_move_emit_reshape(qn_emit *e)
 {
 	const qn_shape *from = &e->node->in[0]->fact.shape, *to = &e->node->out[0]->fact.shape;
+	QN_TRY(qn_move_emit_volume(e, from, to));
 	if (qn_shape_equal(from, to)) {
 		qn_move_emit_alias(e, 0, 0);
 	} else if (to->rank == 0) { /* the engine's reshape cannot make rank 0 */

@@ -39,6 +39,7 @@ qn_status qn_space_eval(qn_call *c, const qn_space *s)
 
 qn_status qn_space_emit(qn_emit *e, const qn_space *s)
 {
+	QN_TRY(qn_move_emit_volume(e, &e->node->in[0]->fact.shape, &s->view));
 	const char *view = qn_emit_temp(e, "view", "reshape(%s, shape=%s)", qn_emit_ref(e, e->node->in[0]), qn_emit_shape(e, &s->view));
 	const char *turned = qn_emit_temp(e, "turned", "transpose(%s, axes=%s)", view, qn_emit_ints(e, s->perm, 6));
 	qn_emit_output(e, 0, "reshape(%s, shape=%s)", turned, qn_emit_shape(e, &s->out));

@@ -35,6 +35,13 @@ static qn_status eval(qn_call *c)
 	return QUERN_OK;
 }
 
+/* The engine divides by multiplying with a reciprocal; in f64 the quotient still rounds to the f32 one, which ties here depend on. */
+static const char *quotient(qn_emit *e, const char *a, const char *b)
+{
+	const char *wide = qn_emit_temp(e, "wide", "tract_core_cast(%s, to='f64')", a), *by = qn_emit_temp(e, "by", "tract_core_cast(%s, to='f64')", b);
+	return qn_emit_temp(e, "quotient", "tract_core_cast(%s, to='f32')", qn_emit_temp(e, "ratio", "%s / %s", wide, by));
+}
+
 static qn_status emit(qn_emit *e)
 {
 	const qn_node *n = e->node;
@@ -44,16 +51,20 @@ static qn_status emit(qn_emit *e)
 		axes[i] = i;
 	const char *x = qn_emit_ranked(e, n->in[0], rank), *all = qn_emit_ints(e, axes, rank);
 	const char *high = x, *low = x;
+	int64_t one[QN_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+	qn_tensor *levels = qn_tensor_new(e->arena, QN_F32, rank, one);
+	*(float *)(uintptr_t)levels->data = 255;
 	if (rank) {
 		high = qn_emit_temp(e, "high", "max_reduce(%s, axes=%s)", x, all);
 		low = qn_emit_temp(e, "low", "min_reduce(%s, axes=%s)", x, all);
 	}
 	low = qn_emit_temp(e, "under", "min(%s, 0.0)", low);
-	const char *span = qn_emit_temp(e, "span", "(max(%s, 0.0) - %s) * %s", high, low, qn_emit_float(e, 1.0f / 255.0f));
-	const char *scale = qn_emit_temp(e, "step", "select(gt(%s, 0.0), %s, 1.0)", span, span);
-	const char *zero = qn_emit_temp(e, "shift", "tract_core_round_even(max(min(0.0 - %s / %s, 255.0), 0.0))", low, scale);
+	const char *span = qn_emit_temp(e, "span", "max(%s, 0.0) - %s", high, low);
+	const char *step = quotient(e, span, qn_emit_constant(e, "steps", levels));
+	const char *scale = qn_emit_temp(e, "scale", "select(gt(%s, 0.0), %s, 1.0)", span, step);
+	const char *zero = qn_emit_temp(e, "shift", "tract_core_round_even(max(min(0.0 - %s, 255.0), 0.0))", quotient(e, low, scale));
 	if (qn_node_has_out(n, 0)) {
-		const char *y = qn_emit_temp(e, "steps", "tract_core_round_even(%s / %s) + %s", x, scale, zero);
+		const char *y = qn_emit_temp(e, "steps", "tract_core_round_even(%s) + %s", quotient(e, x, scale), zero);
 		qn_emit_output(e, 0, "tract_core_cast(%s, to='u8')", y);
 	}
 	if (qn_node_has_out(n, 1))

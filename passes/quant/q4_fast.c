@@ -335,16 +335,34 @@ INLINE void blocks(const qn_q4_job *job, const float *w, int64_t first, int64_t 
 		strip(job, QN_ROUND_MSE, !job->weight, w, first, n, out, r);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx2"))) static void blocks_avx2(const qn_q4_job *job, const float *w, int64_t first, int64_t n, uint8_t *out, qn_quant_report *r)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE 1
+__attribute__((target("avx2"))) static void blocks_avx2(const qn_q4_job *job, const float *w, int64_t first, int64_t n, uint8_t *out,
+	qn_quant_report *r)
 {
 	blocks(job, w, first, n, out, r);
+}
+
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"))) static void search_avx512(
+	const qn_q4_job *job, const float *w, int64_t first, int64_t n, uint8_t *out, qn_quant_report *r)
+{
+	strip(job, QN_ROUND_MSE, !job->weight, w, first, n, out, r);
+}
+
+static bool has_avx512(void)
+{
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+		&& __builtin_cpu_supports("avx512vl");
 }
 #endif
 
 void qn_q4_fast_blocks(const qn_q4_job *job, const float *w, int64_t first, int64_t n, uint8_t *out, qn_quant_report *r)
 {
-#if defined(__x86_64__) && defined(__GNUC__)
+#ifdef WIDE
+	if (job->rounding >= QN_ROUND_MSE && has_avx512()) {
+		search_avx512(job, w, first, n, out, r);
+		return;
+	}
 	if (__builtin_cpu_supports("avx2")) {
 		blocks_avx2(job, w, first, n, out, r);
 		return;

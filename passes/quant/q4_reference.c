@@ -32,17 +32,39 @@ static void select_place(float *m, int64_t n, int64_t k)
 	}
 }
 
+/* The `want` largest, in falling order, at the front; for a few of them this beats a selection. */
+static void keep_largest(float *m, int64_t n, int64_t want)
+{
+	for (int64_t i = 1; i < n; i++) {
+		float x = m[i];
+		int64_t at = i < want ? i : want - 1;
+		if (i >= want && x <= m[at])
+			continue;
+		for (; at > 0 && m[at - 1] < x; at--)
+			m[at] = m[at - 1];
+		m[at] = x;
+	}
+}
+
 float qn_quantile(float *m, int64_t n, float rank)
 {
-	int64_t low = (int64_t)rank;
-	select_place(m, n, low);
-	float weight = rank - (float)low, below = m[low];
-	if (weight == 0 || low + 1 >= n)
+	enum { FEW = 8 };
+	int64_t low = (int64_t)rank, want = n - low;
+	float weight = rank - (float)low, below, above;
+	if (want <= FEW) {
+		keep_largest(m, n, want);
+		below = m[want - 1];
+		above = want > 1 ? m[want - 2] : below;
+	} else {
+		select_place(m, n, low);
+		below = m[low];
+		above = m[low + 1];
+		for (int64_t i = low + 2; i < n; i++)
+			if (m[i] < above)
+				above = m[i];
+	}
+	if (weight == 0)
 		return below;
-	float above = m[low + 1];
-	for (int64_t i = low + 2; i < n; i++)
-		if (m[i] < above)
-			above = m[i];
 	/* interpolated from the nearer end with one rounding, as PyTorch's lerp does */
 	return weight < 0.5f ? fmaf(weight, above - below, below) : fmaf(weight - 1, above - below, above);
 }

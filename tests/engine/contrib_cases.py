@@ -4,7 +4,7 @@
 usage: QUERN=build/quern contrib_cases.py [--only TEXT] [--no-tract]
 Each case is a small graph with dynamic dims where the operator has them. Needs: pip install onnx onnxruntime tract numpy
 """
-import argparse, os, subprocess, sys, tempfile
+import argparse, json, os, subprocess, sys, tempfile
 import numpy as np, onnx, onnxruntime
 from onnx import TensorProto as T, helper as h, numpy_helper
 
@@ -54,10 +54,10 @@ def floats(*names):
 
 
 # --- attention with a packed weight -----------------------------------------------------------------------------
-def packed_attention(mask=None, mask_dims=None, past=0, bias=False, sizes=None, present=False, **attrs):
+def packed_attention(mask=None, mask_dims=None, past=0, bias=False, sizes=None, present=False, batch="B", **attrs):
     g, b, s, hidden, heads = Graph(), 2, 5, 32, 4
     v = sizes[2] if sizes else hidden
-    g.x("x", rnd(b, s, hidden), ["B", "S", hidden])
+    g.x("x", rnd(b, s, hidden), [batch, "S", hidden])
     g.w("w", rnd(hidden, 2 * hidden + v, seed=1) * 0.2)
     g.w("b", rnd(2 * hidden + v, seed=2))
     ins = ["x", "w", "b", "", "", ""]
@@ -92,7 +92,7 @@ def attention_raw_mask_causal(): return packed_attention(RAW, ["B", "S"], unidir
 @case
 def attention_lengths(): return packed_attention(np.array([5, 3], np.int32), ["B"])
 @case
-def attention_starts(): return packed_attention(np.array([5, 4, 0, 2], np.int32), [4])
+def attention_starts(): return packed_attention(np.array([5, 4, 0, 2], np.int32), [4], batch=2)
 @case
 def attention_mask_3d(): return packed_attention(np.tril(np.ones((2, 5, 5), np.int32)), ["B", "S", "S"])
 @case
@@ -489,6 +489,137 @@ def relative_bias_encoder(): return relative_bias(1)
 def relative_bias_decoder(): return relative_bias(0)
 
 
+# --- roles: a decoder around each fused attention; every weight is named after its role ------------------------------------
+ROLES = {}
+HIDDEN, HEADS, KV, SIZE, VOCAB = 64, 4, 2, 16, 96
+
+
+class Decoder(Graph):
+    def linear(self, x, name, k, n, bits=0):
+        r = np.random.default_rng(sum(map(ord, name)) + k)
+        if bits:
+            packed = self.w(name, r.integers(0, 256, (n, k // 32, 16)).astype(np.uint8))
+            scales = self.w(name + ".scales", (0.01 + 0.02 * r.random((n, k // 32))).astype(np.float32))
+            self.op("MatMulNBits", [x, packed, scales], [name + ".y"], N=n, K=k, bits=4, block_size=32)
+        else:
+            self.op("MatMul", [x, self.w(name, (r.standard_normal((k, n)) / np.sqrt(k)).astype(np.float32))], [name + ".y"], domain="")
+        return name + ".y"
+
+    def plain(self, kind, ins, out, **attrs):
+        self.op(kind, ins, [out], domain="", **attrs)
+        return out
+
+    def tables(self):
+        angle = np.arange(32)[:, None] * (0.3 ** np.arange(SIZE // 2))[None]
+        return self.w("cos", np.cos(angle).astype(np.float32)), self.w("sin", np.sin(angle).astype(np.float32))
+
+    def build(self, attention, bits=0, opset=17):
+        """Embedding, one block with `attention(self, x)` between norms, gated ffn, head."""
+        self.x("ids", np.array([[5, 7, 11, 13, 2], [1, 90, 3, 4, 8]], np.int64), ["B", "S"])
+        r = rnd(VOCAB, HIDDEN, seed=9)
+        table, gain = self.w("embedding", r), self.w("gain", np.ones(HIDDEN, np.float32))
+        x = self.plain("Gather", [table, "ids"], "x")
+        norm = self.plain("LayerNormalization", [x, gain], "norm")
+        out = self.linear(attention(self, norm), "output", HIDDEN, HIDDEN, bits)
+        self.op("SkipSimplifiedLayerNormalization", [out, x, gain], ["norm.2", "", "", "x.2"], epsilon=1e-5)
+        gate = self.linear("norm.2", "ffn.gate", HIDDEN, 96, bits)
+        self.op("QuickGelu", [gate], ["gate"], alpha=1.0)
+        wide = self.plain("Mul", ["gate", self.linear("norm.2", "ffn.up", HIDDEN, 96, bits)], "wide")
+        self.op("SkipSimplifiedLayerNormalization", [self.linear(wide, "ffn.down", 96, HIDDEN, bits), "x.2", gain], ["norm.3"], epsilon=1e-5)
+        y = self.linear("norm.3", "head", HIDDEN, VOCAB, bits)
+        return self.model(floats(y), opset=opset), self.feed
+
+
+def roles(f):
+    ROLES[f.__name__] = f
+    return f
+
+
+def project(d, x, kv=KV, bits=0):
+    return d.linear(x, "query", HIDDEN, HIDDEN, bits), d.linear(x, "key", HIDDEN, kv * SIZE, bits), d.linear(x, "value", HIDDEN, kv * SIZE, bits)
+
+
+@roles
+def roles_packed():
+    def attention(d, x):
+        w, b = d.w("qkv", rnd(HIDDEN, 3 * HIDDEN) / 8), d.w("qkv.bias", rnd(3 * HIDDEN))
+        d.op("Attention", [x, w, b], ["context"], num_heads=HEADS, unidirectional=1)
+        return "context"
+    return Decoder().build(attention)
+
+
+@roles
+def roles_multi_head():
+    def attention(d, x):
+        d.op("MultiHeadAttention", [*project(d, x, HEADS), d.w("bias", rnd(3 * HIDDEN))], ["context"], num_heads=HEADS, unidirectional=1)
+        return "context"
+    return Decoder().build(attention)
+
+
+def grouped(bits):
+    def attention(d, x):
+        pasts = [d.x(n, rnd(2, KV, 0, SIZE), ["B", KV, "P", SIZE]) for n in ("past_k", "past_v")]
+        lengths, total = d.x("seqlens", np.full((2,), 4, np.int32), ["B"]), d.x("total", np.array(5, np.int32), [])
+        d.op("GroupQueryAttention", [*project(d, x, bits=bits), *pasts, lengths, total, *d.tables()], ["context", "present_k", "present_v"],
+             num_heads=HEADS, kv_num_heads=KV, do_rotary=1)
+        return "context"
+    return attention
+
+
+@roles
+def roles_grouped(): return Decoder().build(grouped(0))
+@roles
+def roles_grouped_few_bits(): return Decoder().build(grouped(4), bits=4)
+
+
+@roles
+def roles_grouped_one_weight():
+    def attention(d, x):
+        qkv = d.linear(x, "qkv", HIDDEN, (HEADS + 2 * KV) * SIZE)
+        lengths, total = d.x("seqlens", np.full((2,), 4, np.int32), ["B"]), d.x("total", np.array(5, np.int32), [])
+        pasts = [d.x(n, rnd(2, KV, 0, SIZE), ["B", KV, "P", SIZE]) for n in ("past_k", "past_v")]
+        d.op("GroupQueryAttention", [qkv, "", "", *pasts, lengths, total, *d.tables()], ["context", "present_k", "present_v"], num_heads=HEADS,
+             kv_num_heads=KV, do_rotary=1)
+        return "context"
+    return Decoder().build(attention)
+
+
+def standard(mask=False, heads_first=False):
+    def attention(d, x):
+        q, k, v = project(d, x)
+        cos, sin = d.tables()
+        row = np.arange(5, dtype=np.int64)[None].repeat(2, 0)
+        d.x("positions", row, ["B", "S"])
+        if heads_first:
+            for n, heads in (("q", HEADS), ("k", KV), ("v", KV)):
+                x = {"q": q, "k": k, "v": v}[n]
+                d.plain("Reshape", [x, d.w(n + ".shape", np.array([0, 0, heads, SIZE]))], n + ".apart")
+                d.plain("Transpose", [n + ".apart"], n + ".heads", perm=[0, 2, 1, 3])
+            q, k, v = "q.heads", "k.heads", "v.heads"
+        q = d.plain("RotaryEmbedding", [q, cos, sin, "positions"], "q.rotary", **({} if heads_first else {"num_heads": HEADS}))
+        k = d.plain("RotaryEmbedding", [k, cos, sin, "positions"], "k.rotary", **({} if heads_first else {"num_heads": KV}))
+        ins = [q, k, v]
+        if mask:
+            ins.append(d.x("mask", np.tril(np.ones((2, 1, 5, 5), bool)), ["B", 1, "S", "S"]))
+        heads = {} if heads_first else {"q_num_heads": HEADS, "kv_num_heads": KV}
+        y = d.plain("Attention", ins, "context", is_causal=int(not mask), **heads)
+        if heads_first:
+            d.plain("Transpose", [y], "context.rows", perm=[0, 2, 1, 3])
+            y = d.plain("Reshape", ["context.rows", d.w("whole", np.array([0, 0, HIDDEN]))], "context.whole")
+        return y
+    return attention
+
+
+@roles
+def roles_standard(): return Decoder().build(standard(), opset=23)
+@roles
+def roles_standard_mask(): return Decoder().build(standard(mask=True), opset=23)
+@roles
+def roles_standard_heads(): return Decoder().build(standard(heads_first=True), opset=23)
+@roles
+def roles_standard_heads_mask(): return Decoder().build(standard(mask=True, heads_first=True), opset=23)
+
+
 # --- refusals: the message must hold these words ---------------------------------------------------------------------------
 REFUSED = {}
 
@@ -590,6 +721,32 @@ def check(quern, name, tract, folder):
     return faults + ([f"tract: {fault}"] if fault else [])
 
 
+def check_roles(quern, name, folder):
+    model, feed = ROLES[name]()
+    path, x, y, arc = (f"{folder}/{name}{s}" for s in (".onnx", ".in.npz", ".out.npz", ".nnef.tgz"))
+    onnx.save(model, path)
+    np.savez(x, **feed)
+    r = subprocess.run([quern, "inspect", path, "--json"], capture_output=True, text=True, timeout=300)
+    if r.returncode:
+        return [f"inspect: {r.stderr.strip()}"]
+    got = {layer["weight"]: layer["role"] for layer in json.loads(r.stdout)["layers"]}
+    names = [c.name for c in model.graph.initializer if c.name.split(".")[0] in ("query", "key", "value", "qkv", "output", "ffn", "head", "embedding")]
+    names = [n for n in names if not n.endswith(("scales", "bias"))]
+    faults = [f"{n} has the role {got.get(n)}" for n in names if got.get(n) != n.split(".")[0]]
+    want = reference(model, feed)
+    for flags, least in ((["--bits", "32", "--embedding-bits", "32"], 0.999999), ([], 0.9)):
+        code, err = sh(quern, "compile", path, "-o", arc, *flags)
+        code, err = (code, err) if code else sh(sys.executable, "-c", TRACT, arc, x, y)
+        if code:
+            faults.append(f"compile {flags}: {err}")
+            continue
+        a, b = list(np.load(y).values())[0].astype(np.float64).ravel(), want[0].astype(np.float64).ravel()
+        cosine = float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+        if not cosine >= least:
+            faults.append(f"compile {flags}: cosine {cosine:.6f}")
+    return faults
+
+
 def check_refused(quern, name, folder):
     f, words = REFUSED[name]
     model, _ = f()
@@ -608,8 +765,11 @@ def main():
     a = ap.parse_args()
     quern, bad, n = os.environ["QUERN"], 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        for name in [c for c in (*CASES, *REFUSED) if a.only in c]:
-            faults = check(quern, name, not a.no_tract, folder) if name in CASES else check_refused(quern, name, folder)
+        for name in [c for c in (*CASES, *ROLES, *REFUSED) if a.only in c]:
+            if name in CASES:
+                faults = check(quern, name, not a.no_tract, folder)
+            else:
+                faults = (check_roles if name in ROLES else check_refused)(quern, name, folder)
             n += 1
             bad += bool(faults)
             for f in faults:

@@ -1,0 +1,57 @@
+"""MiniLM (22 M parameters, dynamic batch and sequence) in the engine: mean pooled cosine with float on 16 sentences, archive size, time, memory.
+
+Needs the weights: models/fetch_minilm. Time and memory are held only where QUERN_TIMING is set (a quiet machine, no sanitizer).
+"""
+import os, pathlib, subprocess, tempfile, time
+from common import FLOAT, MODELS, Broken, Engine, Tally, cosine, need, quern_path, skip
+
+need("tract", "numpy")
+import numpy as np
+
+MODEL = MODELS / "minilm" / "minilm.onnx"
+# name, flags, least mean pooled cosine, most megabytes
+FORMS = [("float", FLOAT, 0.999999, 92), ("f16", ["--bits", "16"], 0.99999, 46), ("int8", ["--bits", "8"], 0.9994, 36), ("Q4_0", [], 0.964, 31)]
+
+
+def compile_and_measure(archive, flags):
+    start = time.perf_counter()
+    child = subprocess.Popen([quern_path(), "compile", str(MODEL), "-o", str(archive), *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    message = child.stderr.read().decode()
+    _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise Broken(message.strip()[-300:])
+    return time.perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def pooled(engine, archive):
+    values = []
+    for path in sorted((MODELS / "minilm" / "eval").glob("sample_*.npz")):
+        with np.load(path) as x, np.load(path.with_name(path.name.replace("sample_", "expected_"))) as want:
+            got = engine.run(archive, dict(x))[0]
+            values.append(cosine(got.mean(1), want["last_hidden_state"].mean(1)))
+    return float(np.mean(values))
+
+
+def main():
+    if not (MODELS / "minilm" / "model.safetensors").exists():
+        skip("the weights are not here; models/fetch_minilm fetches them")
+    tally, engine = Tally(), Engine()
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, flags, least, most in FORMS:
+            archive = pathlib.Path(folder) / f"{kind}.nnef.tgz"
+
+            def measure():
+                seconds, peak = compile_and_measure(archive, flags)
+                value, size = pooled(engine, archive), archive.stat().st_size / 1e6
+                good = value >= least and size <= most
+                if os.environ.get("QUERN_TIMING") and kind == "Q4_0":
+                    good = good and seconds <= 1 and peak <= 200
+                return good, f"cosine {value:.6f}, {size:.1f} MB, compiled in {seconds:.2f} s with {peak:.0f} MiB at most"
+
+            tally.attempt(kind, measure)
+    engine.close()
+    tally.end()
+
+
+if __name__ == "__main__":
+    main()
