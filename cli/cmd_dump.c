@@ -20,8 +20,9 @@ static int take(void *user, char key, const char *value)
 }
 
 static const cli_command command = {"dump ARCHIVE [--json]",
-	"Describes an NNEF archive (.nnef.tgz, .nnef.tar or a folder): inputs, outputs, operators, variables with their types, shapes and bytes.", option_list,
-	take};
+	"Describes an NNEF archive (.nnef.tgz, .nnef.tar or a folder): inputs, outputs, operators, variables with their types, shapes\n"
+	"and bytes.",
+	option_list, take};
 
 /* Sums by storage type, in order of first appearance. */
 typedef struct total {
@@ -82,7 +83,8 @@ static void print_text(const quern_archive *ar)
 		quern_archive_variable(ar, i, &v);
 		for (int k = 0, at = 0; k < v.rank; k++)
 			at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%lld", k ? "x" : "", (long long)v.shape[k]);
-		printf("%-12s %12llu  %-20s %s%s\n", v.type, (unsigned long long)v.bytes, shape, v.label, v.used ? "" : "   (not declared in graph.nnef)");
+		printf("%-12s %12llu  %-20s %s%s\n", v.type, (unsigned long long)v.bytes, shape, v.label,
+			v.used ? "" : "   (not declared in graph.nnef)");
 	}
 	total totals[MOST_TYPES];
 	int n = sum_types(ar, totals);

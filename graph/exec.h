@@ -1,4 +1,5 @@
-/* exec.h - runs a graph on the CPU. */
+/* exec.h - runs nodes on the CPU: one at a time for folding, a whole graph for `quern run`, or step by step, many samples side by
+ * side, for calibration. */
 #ifndef QN_EXEC_H
 #define QN_EXEC_H
 
@@ -7,12 +8,43 @@
 /* Infers and evaluates one node on concrete inputs (NULL where absent). Outputs are allocated in `a`; y[i].data is NULL for an absent output.
  * Used by the executor and by constant folding. *undecided (may be NULL) is set when QN_DIM operands do not determine the result. */
 qn_status qn_exec_node(qn_ctx *ctx, qn_dims *dims, const qn_node *n, const qn_tensor *const *x, qn_arena *a, qn_tensor *y, bool *undecided);
+/* The same with the data of output i in out[i] and everything else in `scratch`. */
+qn_status qn_exec_node_into(qn_ctx *ctx, qn_dims *dims, const qn_node *n, const qn_tensor *const *x, qn_arena *scratch, qn_arena *const *out,
+	qn_tensor *y, bool *undecided);
+
+/* --- constants, loaded once for all runs ---------------------------------------------------------------------- */
+typedef struct qn_consts qn_consts;
+/* Lives in `a`. Not shared between threads. */
+qn_consts *qn_consts_new(qn_graph *g, qn_arena *a);
+qn_status qn_consts_get(qn_consts *c, qn_value *v, const qn_tensor **out);
+void qn_consts_forget(qn_consts *c, const qn_value *v); /* frees what was loaded for v */
+
+/* --- one run --------------------------------------------------------------------------------------------------- */
+typedef struct qn_exec qn_exec;
+/* Lives in `a`, which releases it. */
+qn_exec *qn_exec_new(qn_consts *consts, qn_arena *a);
+/* Starts a run: inputs[i] belongs to g->inputs[i], is borrowed and must live until its last use. Sizes are checked against the declared shapes; a
+ * contradiction names the input and the axis. What an earlier run left is dropped. */
+qn_status qn_exec_begin(qn_exec *e, const qn_tensor *const *inputs);
+/* Whether a node has something to compute: recipes of constants do not. */
+bool qn_exec_needs(const qn_node *n);
+/* Runs one node, in graph order; its inputs and outputs can be looked at until qn_exec_finish, which frees what was read for the last time. */
+qn_status qn_exec_step(qn_exec *e, qn_node *n);
+void qn_exec_finish(qn_exec *e, const qn_node *n);
+/* A value that is computed and not yet freed, or a constant; NULL otherwise. */
+const qn_tensor *qn_exec_value(qn_exec *e, qn_value *v);
+/* From the next begin on, v keeps its data until the following begin. */
+void qn_exec_hold(qn_exec *e, const qn_value *v);
+/* Reads of v by this run see `t` instead (borrowed; NULL: no longer). For weights that a stream has already quantized. */
+void qn_exec_override(qn_exec *e, const qn_value *v, const qn_tensor *t);
+size_t qn_exec_live_bytes(const qn_exec *e); /* of activations, at this moment */
 
 /* Sees each value as it is computed; return anything but QUERN_OK to stop. The tensor is only valid during the call. */
 typedef qn_status (*qn_observe_fn)(void *user, const qn_value *v, const qn_tensor *t);
 
-/* Runs the whole graph. inputs[i] belongs to g->inputs[i]; outputs are allocated in `a`, the rest is freed after its last use. Symbols of the declared
- * shapes are checked against the inputs; a contradiction names both inputs. Thread-safe on one graph. */
+/* begin, all steps, and the outputs copied to `a`. */
+qn_status qn_exec_all(qn_exec *e, const qn_tensor *const *inputs, qn_arena *a, qn_tensor *outputs, qn_observe_fn observe, void *user);
+/* The same for a single run. */
 qn_status qn_exec_run(qn_ctx *ctx, qn_graph *g, const qn_tensor *const *inputs, qn_arena *a, qn_tensor *outputs, qn_observe_fn observe, void *user);
 
 #endif

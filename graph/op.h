@@ -54,7 +54,7 @@ struct qn_op {
 	const char *domain;   /* "" (ai.onnx), "com.microsoft", "quern" for target-level rows; NULL is "" */
 	const char *also;     /* other spellings of the same operator, "domain:Name domain:Name", or NULL */
 	int since;            /* oldest opset of the domain that this row understands; 0 is 1 */
-	int min_in, max_in;   /* max -1: any number */
+	int min_in, max_in;   /* max -1: any number. The loader refuses nodes outside, and ai.onnx nodes where one of the first min_in is absent */
 	int max_out;          /* -1: any number; 0 means 1 */
 	unsigned traits;
 	qn_hint hint;

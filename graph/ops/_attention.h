@@ -56,5 +56,8 @@ typedef struct qn_rotary {
 	bool interleaved;
 } qn_rotary;
 qn_value *qn_rotary_apply(const qn_build *b, const char *label, qn_value *x, qn_value *cos, qn_value *sin, const qn_rotary *r);
+/* The rows of a table [positions, rotated / 2] at the positions [B, S] as [B, S, 1, rotated / 2], or with heads_first as [B, 1, S, rotated
+ * / 2]. */
+qn_value *qn_rotary_at(const qn_build *b, const char *label, qn_value *table, qn_value *positions, bool heads_first);
 
 #endif

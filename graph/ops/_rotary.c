@@ -1,5 +1,15 @@
 #include "graph/ops/_attention.h"
 
+qn_value *qn_rotary_at(const qn_build *b, const char *label, qn_value *table, qn_value *positions, bool heads_first)
+{
+	static const int64_t perm[] = {0, 2, 1, 3};
+	qn_arena *a = b->g->arena;
+	/* the heads' axis is put into the table: a gather of whole rows would pass for an embedding, and get its narrow storage */
+	qn_value *x = qn_build_unsqueeze(b, qn_arena_printf(a, "%s.table", label), table, 1);
+	x = qn_build_op2(b, "Gather", qn_arena_printf(a, "%s.at", label), x, positions);
+	return heads_first ? qn_build_transpose(b, qn_arena_printf(a, "%s.by_head", label), x, perm, 4) : x;
+}
+
 /* The last axis in pairs and back. */
 static qn_value *pairs(const qn_build *b, const char *label, qn_value *x, int rank, int64_t rotated)
 {

@@ -38,7 +38,8 @@ static qn_status eval(qn_call *c)
 /* The engine divides by multiplying with a reciprocal; in f64 the quotient still rounds to the f32 one, which ties here depend on. */
 static const char *quotient(qn_emit *e, const char *a, const char *b)
 {
-	const char *wide = qn_emit_temp(e, "wide", "tract_core_cast(%s, to='f64')", a), *by = qn_emit_temp(e, "by", "tract_core_cast(%s, to='f64')", b);
+	const char *wide = qn_emit_temp(e, "wide", "tract_core_cast(%s, to='f64')", a);
+	const char *by = qn_emit_temp(e, "by", "tract_core_cast(%s, to='f64')", b);
 	return qn_emit_temp(e, "quotient", "tract_core_cast(%s, to='f32')", qn_emit_temp(e, "ratio", "%s / %s", wide, by));
 }
 

@@ -91,13 +91,15 @@ static qn_status operands(const qn_build *b, qn_attention *at, qn_value *x[3])
 	return QUERN_OK;
 }
 
-/* cos or sin as [B or 1, 1, S, rotated / 2]. */
-static qn_value *table(const qn_build *b, const char *label, int i, qn_value *positions)
+/* cos or sin as [B or 1, 1, S, rotated / 2]. Without position_ids the new tokens stand in a row after the past. */
+static qn_value *table(const qn_build *b, const char *label, int i, const qn_attention *at, qn_dim past)
 {
+	if (qn_build_in(b, POSITIONS))
+		return qn_rotary_at(b, label, b->n->in[i], b->n->in[POSITIONS], true);
 	qn_arena *a = b->g->arena;
-	qn_value *x = qn_build_op2(b, "Gather", qn_arena_printf(a, "%s.at", label), b->n->in[i], positions);
-	if (!qn_build_in(b, POSITIONS))
-		x = qn_build_unsqueeze(b, qn_arena_printf(a, "%s.by_batch", label), x, 0);
+	qn_value *x =
+		qn_build_slice(b, qn_arena_printf(a, "%s.at", label), b->n->in[i], 0, past, qn_dim_add(b->g->dims, past, at->queries));
+	x = qn_build_unsqueeze(b, qn_arena_printf(a, "%s.by_batch", label), x, 0);
 	return qn_build_unsqueeze(b, qn_arena_printf(a, "%s.by_head", label), x, 1);
 }
 
@@ -111,10 +113,7 @@ static qn_status rotate(const qn_build *b, qn_attention *at, qn_dim past)
 	if (r.rotated <= 0 || r.rotated > r.size)
 		return qn_build_fail(
 			b, QUERN_ERR_SHAPE, "cos_cache of width %lld does not fit heads of %lld", (long long)half, (long long)r.size);
-	qn_value *positions = qn_build_in(b, POSITIONS);
-	if (!positions)
-		positions = qn_build_range(b, "positions", past, qn_dim_add(b->g->dims, past, at->queries));
-	qn_value *cos = table(b, "cos", COS, positions), *sin = table(b, "sin", SIN, positions);
+	qn_value *cos = table(b, "cos", COS, at, past), *sin = table(b, "sin", SIN, at, past);
 	at->q = qn_rotary_apply(b, "query", at->q, cos, sin, &r);
 	at->k = qn_rotary_apply(b, "key", at->k, cos, sin, &r);
 	return QUERN_OK;

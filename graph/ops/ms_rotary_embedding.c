@@ -56,8 +56,7 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 			qn_build_range(b, "rows", qn_dim_const(0), s->dim[packed ? 1 : 2]));
 		at = qn_build_unsqueeze(b, "positions.batch", at, 0);
 	}
-	qn_value *cos = qn_build_unsqueeze(b, "cos.by_head", qn_build_op2(b, "Gather", "cos.at", n->in[2], at), packed ? 2 : 1);
-	qn_value *sin = qn_build_unsqueeze(b, "sin.by_head", qn_build_op2(b, "Gather", "sin.at", n->in[3], at), packed ? 2 : 1);
+	qn_value *cos = qn_rotary_at(b, "cos", n->in[2], at, !packed), *sin = qn_rotary_at(b, "sin", n->in[3], at, !packed);
 	qn_value *y = qn_rotary_apply(b, "rotary", x, cos, sin, &r);
 	if (packed) {
 		const int64_t shape[] = {0, 0, -1};

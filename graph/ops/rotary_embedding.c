@@ -5,8 +5,8 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 {
 	qn_build build = {g, n}, *b = &build;
 	QN_TRY(qn_build_rank(b, 0, "X", 3, 4));
-	QN_TRY(qn_build_rank(b, 1, "cos_cache", 2, 3));
-	QN_TRY(qn_build_rank(b, 2, "sin_cache", 2, 3));
+	if (!qn_build_in(b, 1) || !qn_build_in(b, 2))
+		return qn_build_fail(b, QUERN_ERR_FORMAT, "cos_cache or sin_cache is missing");
 	qn_value *x = n->in[0], *cos = n->in[1], *sin = n->in[2], *at = qn_build_in(b, 3);
 	const qn_shape *s = &x->fact.shape;
 	bool packed = s->rank == 3;
@@ -28,15 +28,17 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 		return qn_build_fail(b, QUERN_ERR_SHAPE, "rotary_embedding_dim %lld is not an even part of the head size %lld",
 			(long long)r.rotated, (long long)r.size);
 	if (at) {
-		cos = qn_build_op2(b, "Gather", "cos.at", cos, at);
-		sin = qn_build_op2(b, "Gather", "sin.at", sin, at);
-	} else if (cos->fact.shape.rank != 3) {
-		return qn_build_fail(
-			b, QUERN_ERR_SHAPE, "without position_ids the tables must have the rank 3, not %d", cos->fact.shape.rank);
+		QN_TRY(qn_build_rank(b, 1, "cos_cache", 2, 2));
+		QN_TRY(qn_build_rank(b, 2, "sin_cache", 2, 2));
+		QN_TRY(qn_build_rank(b, 3, "position_ids", 2, 2));
+		cos = qn_rotary_at(b, "cos", cos, at, !packed);
+		sin = qn_rotary_at(b, "sin", sin, at, !packed);
+	} else {
+		QN_TRY(qn_build_rank(b, 1, "cos_cache, without position_ids,", 3, 3));
+		QN_TRY(qn_build_rank(b, 2, "sin_cache, without position_ids,", 3, 3));
+		cos = qn_build_unsqueeze(b, "cos.by_head", cos, packed ? 2 : 1);
+		sin = qn_build_unsqueeze(b, "sin.by_head", sin, packed ? 2 : 1);
 	}
-	/* the heads' axis */
-	cos = qn_build_unsqueeze(b, "cos.by_head", cos, packed ? 2 : 1);
-	sin = qn_build_unsqueeze(b, "sin.by_head", sin, packed ? 2 : 1);
 	qn_value *y = qn_rotary_apply(b, "rotary", x, cos, sin, &r);
 	if (packed) {
 		const int64_t shape[] = {0, 0, -1};

@@ -4,8 +4,9 @@
 
 typedef struct quern_archive quern_archive;
 
-/* Reads a folder, a .nnef.tar or a .nnef.tgz, from whatever program; tensors are checked (header, type, dims, sizes) but not kept. Members that are absolute, have
- * "..", are links, or do not hold what they claim are an error that names them. On failure *archive is NULL. Strings live as long as the archive. */
+/* Reads a folder, a .nnef.tar or a .nnef.tgz, from whatever program; tensors are checked (header, type, dims, sizes) but not kept.
+ * Members that are absolute, have "..", are links, or do not hold what they claim are an error that names them. On failure *archive is
+ * NULL. Strings live as long as the archive. */
 QUERN_API quern_status quern_archive_open(quern_context *ctx, const char *path, quern_archive **archive);
 QUERN_API void quern_archive_free(quern_archive *archive);
 
@@ -24,7 +25,8 @@ QUERN_API void quern_archive_variable(const quern_archive *archive, size_t i, qu
 
 typedef struct quern_port {
 	const char *name;
-	const char *definition; /* of an input: "external<scalar>(shape=[batch, 16])"; of an output: the expression that computes it */
+	/* of an input: "external<scalar>(shape=[batch, 16])"; of an output: the expression that computes it */
+	const char *definition;
 } quern_port;
 
 QUERN_API size_t quern_archive_inputs(const quern_archive *archive);

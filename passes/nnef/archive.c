@@ -138,14 +138,16 @@ static qn_status check_target(qn_archive *ar, bool *exists)
 	if (folder && ar->kind != KIND_FOLDER)
 		QN_FAIL(ar->ctx, QUERN_ERR_IO, "'%s' is a folder, a file of that name cannot be written", ar->path);
 	if (!folder && ar->kind == KIND_FOLDER)
-		QN_FAIL(ar->ctx, QUERN_ERR_IO, "'%s' exists and is no folder; remove it, or end the name in .nnef.tgz for a file", ar->path);
+		QN_FAIL(ar->ctx, QUERN_ERR_IO, "'%s' exists and is no folder; remove it, or end the name in .nnef.tgz for a file",
+			ar->path);
 	if (!folder)
 		return QUERN_OK;
 	bool archive;
 	const char *why;
 	QN_TRY(qn_folder_is_archive(ar->ctx, ar->arena, ar->path, &archive, &why));
 	if (!archive)
-		QN_FAIL(ar->ctx, QUERN_ERR_IO, "folder '%s' holds more than an archive ('%s') and is left alone; choose another name", ar->path, why);
+		QN_FAIL(ar->ctx, QUERN_ERR_IO, "folder '%s' holds more than an archive ('%s') and is left alone; choose another name",
+			ar->path, why);
 	return QUERN_OK;
 }
 
@@ -157,9 +159,12 @@ qn_status qn_archive_create(qn_ctx *ctx, qn_arena *a, const char *path, qn_archi
 	if (n == 0)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "the name of the archive is empty");
 	qn_archive *ar = QN_NEW(a, qn_archive, 1);
-	*ar = (qn_archive){.ctx = ctx, .arena = a, .path = qn_arena_strndup(a, path, n), .fd = -1, .members = qn_names_new(a)};
+	*ar = (qn_archive){.ctx = ctx, .arena = a, .path = qn_arena_strndup(a, path, n), .fd = -1};
+	ar->members = qn_names_new(a);
 	if (n == strlen(path)) /* "out.tar/" is a folder all the same */
-		ar->kind = ends_with(path, ".tgz") || ends_with(path, ".tar.gz") ? KIND_TGZ : ends_with(path, ".tar") ? KIND_TAR : KIND_FOLDER;
+		ar->kind = ends_with(path, ".tgz") || ends_with(path, ".tar.gz") ? KIND_TGZ
+			: ends_with(path, ".tar")                                ? KIND_TAR
+										 : KIND_FOLDER;
 	qn_arena_defer(a, abandon, ar);
 	bool exists;
 	QN_TRY(check_target(ar, &exists));
@@ -263,8 +268,8 @@ static qn_status replace_folder(qn_archive *ar)
 	if (rename(ar->temp, ar->path)) {
 		int error = errno;
 		bool back = rename(former, ar->path) == 0;
-		QN_FAIL(ar->ctx, QUERN_ERR_IO, "cannot replace '%s': %s%s%s", ar->path, strerror(error), back ? "" : "; the former archive is now ",
-			back ? "" : former);
+		QN_FAIL(ar->ctx, QUERN_ERR_IO, "cannot replace '%s': %s%s%s", ar->path, strerror(error),
+			back ? "" : "; the former archive is now ", back ? "" : former);
 	}
 	qn_path_remove(former);
 	return QUERN_OK;

@@ -85,7 +85,8 @@ static qn_status member(reader *r, const char *name, uint64_t bytes, pull_fn pul
 		if (m < 0)
 			return r->tar ? QUERN_ERR_FORMAT : QUERN_ERR_IO;
 		if (m == 0)
-			QN_FAIL(r->ctx, QUERN_ERR_FORMAT, "it ends after %llu of %llu bytes", (unsigned long long)have, (unsigned long long)bytes);
+			QN_FAIL(r->ctx, QUERN_ERR_FORMAT, "it ends after %llu of %llu bytes", (unsigned long long)have,
+				(unsigned long long)bytes);
 		have += (uint64_t)m;
 	}
 	qn_status st = r->fn(r->user, name, data, keep, bytes);
@@ -182,7 +183,8 @@ static qn_status give_whole(void *user, const char *name, const void *data, size
 	return w->fn(w->user, name, data, n);
 }
 
-qn_status qn_archive_read(qn_ctx *ctx, const char *path, qn_status (*fn)(void *user, const char *name, const void *data, size_t n), void *user)
+qn_status qn_archive_read(qn_ctx *ctx, const char *path, qn_status (*fn)(void *user, const char *name, const void *data, size_t n),
+	void *user)
 {
 	qn_arena a;
 	qn_arena_init(&a, ctx);

@@ -2,9 +2,9 @@
 #include "passes/nnef/dat.h"
 
 /* Byte offsets of the header's fields; whatever is not named is zero. */
-enum { AT_MAGIC = 0, AT_VERSION = 2, AT_BYTES = 4, AT_RANK = 8, AT_DIMS = 12, AT_BITS = 44, AT_ITEM = 48, AT_VENDOR = 50, END_OF_FIELDS = 52 };
+enum { AT_MAGIC = 0, AT_VERSION = 2, AT_BYTES = 4, AT_RANK = 8, AT_DIMS = 12, AT_BITS = 44, AT_ITEM = 48, AT_VENDOR = 50, FIELDS = 52 };
 _Static_assert(AT_DIMS + 4 * QN_MAX_RANK == AT_BITS, "a header has room for eight dims");
-_Static_assert(END_OF_FIELDS + 32 + 44 == QN_DAT_HEADER, "fields, item parameters and padding make 128 bytes");
+_Static_assert(FIELDS + 32 + 44 == QN_DAT_HEADER, "fields, item parameters and padding make 128 bytes");
 
 enum { VENDOR_TRACT = 'T' << 8 | 'R', ITEM_Q4_0 = 0x3040, ITEM_Q4_0_LEGACY = 0x2040, ITEM_Q8_1 = 0x3080 };
 #define NO_BITS UINT32_MAX /* bits of an item that is part of a block */
@@ -47,12 +47,12 @@ qn_status qn_dat_encode(qn_ctx *ctx, const char *label, const qn_tensor *t, uint
 		QN_FAIL(ctx, QUERN_ERR_UNSUPPORTED, "variable '%s': no NNEF item type holds %s, convert it to f32 or f16 first", label,
 			qn_dtype_name(t->type));
 	if (is_block(t->type) && !block_shape_fits(t->rank, t->dim))
-		QN_FAIL(ctx, QUERN_ERR_SHAPE, "variable '%s': %s needs rank 2 or more and a multiple of 32 after the first axis", label,
-			qn_dtype_name(t->type));
+		QN_FAIL(ctx, QUERN_ERR_SHAPE, "variable '%s': %s needs rank 2 or more and a multiple of 32 after the first axis",
+			label, qn_dtype_name(t->type));
 	size_t bytes = qn_tensor_bytes(t);
 	if (bytes > UINT32_MAX)
-		QN_FAIL(ctx, QUERN_ERR_UNSUPPORTED, "variable '%s' has %zu bytes, an NNEF variable holds at most 4294967295; give it fewer bits",
-			label, bytes);
+		QN_FAIL(ctx, QUERN_ERR_UNSUPPORTED,
+			"variable '%s' has %zu bytes, an NNEF variable holds at most 4294967295; give it fewer bits", label, bytes);
 	memset(header, 0, QN_DAT_HEADER);
 	qn_put_u16(header + AT_MAGIC, 0xEF4E);
 	header[AT_VERSION] = 1;
@@ -108,7 +108,8 @@ qn_status qn_dat_header(qn_ctx *ctx, const char *label, const void *file, size_t
 		if (rows[i].item == item && rows[i].vendor == vendor && rows[i].bits == bits)
 			r = &rows[i];
 	if (!r)
-		QN_FAIL(ctx, QUERN_ERR_FORMAT, "'%s.dat': unknown item type 0x%04x of vendor 0x%04x with %u bits", label, item, vendor, bits);
+		QN_FAIL(ctx, QUERN_ERR_FORMAT, "'%s.dat': unknown item type 0x%04x of vendor 0x%04x with %u bits", label, item, vendor,
+			bits);
 	*out = (qn_dat){.type = r->type, .packed = bits == 1, .legacy = item == ITEM_Q4_0_LEGACY, .bytes = qn_get_u32(h + AT_BYTES)};
 	QN_TRY(read_shape(ctx, label, h, out));
 	if (file_bytes != out->bytes + QN_DAT_HEADER)

@@ -60,7 +60,8 @@ static qn_status check_labels(quern_archive *ar, const char *path)
 			label++;
 		variable *v = qn_names_get(known, label);
 		if (!v)
-			QN_FAIL(ar->ctx, QUERN_ERR_FORMAT, "archive '%s': graph.nnef declares variable '%s', but '%s.dat' is missing", path, label, label);
+			QN_FAIL(ar->ctx, QUERN_ERR_FORMAT, "archive '%s': graph.nnef declares variable '%s', but '%s.dat' is missing", path,
+				label, label);
 		v->used = true;
 	}
 	return QUERN_OK;

@@ -163,7 +163,8 @@ static const char *at_rank(qn_emitter *em, const qn_stored *s, int rank)
 	int64_t axes[QN_MAX_RANK];
 	for (int i = 0; i < n; i++)
 		axes[i] = i;
-	return qn_arena_printf(em->base.arena, "%s(%s, axes=%s)", rank > s->rank ? "unsqueeze" : "squeeze", s->id, qn_emit_ints(&em->base, axes, n));
+	const char *op = rank > s->rank ? "unsqueeze" : "squeeze";
+	return qn_arena_printf(em->base.arena, "%s(%s, axes=%s)", op, s->id, qn_emit_ints(&em->base, axes, n));
 }
 
 static qn_status constant(qn_emitter *em, const char *name, const qn_tensor *t, int rank, bool plain, qn_value *v, const char **out)

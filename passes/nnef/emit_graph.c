@@ -38,7 +38,8 @@ static qn_status check_rows(qn_emitter *em, const qn_graph *g)
 		int count = 0;
 		for (const qn_node *m = n; m; m = m->next)
 			count += m->op == n->op && is_needed(em, m);
-		qn_text_add(&list, "%s%s%s%s (%d, first '%s')", list.len ? ", " : "", n->domain, *n->domain ? "." : "", n->op_type, count, n->name);
+		qn_text_add(&list, "%s%s%s%s (%d, first '%s')", list.len ? ", " : "", n->domain, *n->domain ? "." : "", n->op_type, count,
+			n->name);
 	}
 	if (list.len)
 		QN_FAIL(em->base.ctx, QUERN_ERR_UNSUPPORTED, "operators without an NNEF form: %s", list.s);
@@ -68,7 +69,8 @@ static qn_status check_fact(qn_emitter *em, const qn_value *v)
 	for (int i = 0; i < v->fact.shape.rank; i++) {
 		qn_dim_each_symbol(v->fact.shape.dim[i], find_dependent, &c);
 		if (c.dependent)
-			return qn_emit_fail(e, "axis %d of '%s' has a size that depends on the data; export with a fixed size there", i, v->name);
+			return qn_emit_fail(e, "axis %d of '%s' has a size that depends on the data; export with a fixed size there", i,
+				v->name);
 	}
 	return QUERN_OK;
 }
@@ -118,8 +120,10 @@ static qn_status emit_copies(qn_emitter *em, const qn_graph *g, const char **out
 			continue;
 		QN_TRY(check_fact(em, v));
 		const char *expr = qn_emit_ref(&em->base, v);
-		if (v->is_input || qn_emit_known(v) || v->fact.shape.rank == 0)
+		if (qn_emit_known(v))
 			qn_emit_statement(em, out_ids[i], expr);
+		else if (v->is_input || v->fact.shape.rank == 0)
+			qn_emit_port(em, out_ids[i], v->fact.type, expr);
 		else
 			qn_text_add(&em->body, "    %s = concat([%s], axis=0);\n", out_ids[i], expr);
 		QN_TRY(em->status);
@@ -235,7 +239,8 @@ static qn_status emit_all(qn_emitter *em, qn_graph *g)
 qn_status qn_emit_graph(qn_ctx *ctx, qn_graph *g, qn_target target, qn_archive *ar)
 {
 	if (target != QN_TARGET_TRACT)
-		QN_FAIL(ctx, QUERN_ERR_UNSUPPORTED, "standard NNEF without the engine's own operators cannot be written yet; use --target tract");
+		QN_FAIL(ctx, QUERN_ERR_UNSUPPORTED,
+			"standard NNEF without the engine's own operators cannot be written yet; use --target tract");
 	qn_arena *a = QN_NEW(g->arena, qn_arena, 1); /* whoever drops the graph drops it, should this unwind */
 	qn_arena_init(a, ctx);
 	qn_arena_defer(g->arena, (void (*)(void *))qn_arena_release, a);

@@ -5,8 +5,8 @@
 #include "graph/emit.h"
 #include "passes/nnef/archive.h"
 
-/* Writes graph.nnef and one .dat a variable (each constant loaded, written, dropped; equal constants stored once). Inputs keep their names, made into NNEF
- * identifiers where they are none; outputs keep their order. */
+/* Writes graph.nnef and one .dat a variable (each constant loaded, written, dropped; equal constants stored once). Inputs and outputs
+ * keep their names, made into NNEF identifiers where they are none; outputs keep their order. */
 qn_status qn_emit_graph(qn_ctx *ctx, qn_graph *g, qn_target target, qn_archive *ar);
 
 #endif

@@ -10,8 +10,8 @@ static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 /* Words of NNEF, and beginnings that the engine's parser takes for a literal ("inference" reads as "inf" there). */
 static bool is_taken_by_grammar(const char *id)
 {
-	static const char *const words[] = {"version", "extension", "graph", "fragment", "tensor", "integer", "scalar", "logical", "string", "for",
-		"in", "if", "else", "yield", "lengthof", "shape_of", "range_of"};
+	static const char *const words[] = {"version", "extension", "graph", "fragment", "tensor", "integer", "scalar", "logical", "string",
+		"for", "in", "if", "else", "yield", "lengthof", "shape_of", "range_of"};
 	static const char *const beginnings[] = {"true", "false", "inf"};
 	for (size_t i = 0; i < QN_LEN(words); i++)
 		if (!strcmp(id, words[i]))

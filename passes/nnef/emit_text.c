@@ -30,8 +30,7 @@ static const char *symbol_name(void *user, const char *text)
 {
 	qn_emitter *em = user;
 	if (*text == '?')
-		qn_emitter_fail(em, qn_emit_fail(&em->base, "a size depends on the data ('%s'); export with a fixed size there or bind a symbol with --set",
-			text));
+		qn_emitter_fail(em, qn_emit_fail(&em->base, "a size depends on the data ('%s'); export with a fixed size there", text));
 	return qn_emit_symbol(em, text);
 }
 
@@ -44,7 +43,8 @@ static const char *for_engine(qn_emit *e, const char *text)
 		if (*p == '-' && starts && !isdigit((unsigned char)p[1]))
 			qn_text_add(&t, "0");
 		if (*p == '/' && !isdigit((unsigned char)p[1]))
-			qn_emitter_fail(e->emitter, qn_emit_fail(e, "size '%s': the engine divides sizes by numbers only; bind a symbol with --set", text));
+			qn_emitter_fail(e->emitter,
+				qn_emit_fail(e, "size '%s': the engine divides sizes by numbers only; bind a symbol with --set", text));
 		qn_text_bytes(&t, p, 1);
 	}
 	return t.s;
@@ -111,6 +111,38 @@ void qn_emit_statement(qn_emitter *em, const char *id, const char *expr)
 	qn_text_add(&em->body, copy ? "    %s = copy(%s);\n" : "    %s = %s;\n", id, expr);
 }
 
+/* One node for one statement: operators that the engine wires as they are, on operands that have names already. */
+static bool keeps_name(const char *expr)
+{
+	static const char *const single[] = {"tract_core_einsum", "softmax", "tract_core_log_softmax", "tract_core_rms_norm", "concat",
+		"exp", "log", "sin", "cos", "abs", "neg", "sqrt", "rsqrt", "tanh", "sigmoid", "floor", "ceil", "round",
+		"tract_core_erf", "tract_core_silu", "leaky_relu", "tract_core_cast"};
+	size_t n = strcspn(expr, "("), length = strlen(expr);
+	bool known = false;
+	for (size_t i = 0; i < QN_LEN(single) && !known; i++)
+		known = strlen(single[i]) == n && !strncmp(single[i], expr, n);
+	if (!known || expr[length - 1] != ')' || strchr(expr + n + 1, '('))
+		return false;
+	for (const char *p = expr + n + 1; *p; p++) /* numbers are nodes, except as named parameters */
+		if (isdigit((unsigned char)*p) && strchr("([, -.", p[-1]) && !memchr(expr, '=', (size_t)(p - expr)))
+			return false;
+	return !strpbrk(expr, "+*/^");
+}
+
+void qn_emit_port(qn_emitter *em, const char *id, qn_dtype type, const char *expr)
+{
+	if ((type != QN_F32 && type != QN_F16) || keeps_name(expr)) {
+		qn_emit_statement(em, id, expr);
+		return;
+	}
+	const char *from = expr;
+	if (!is_identifier(expr)) {
+		from = qn_emit_identifier(em, qn_arena_printf(em->base.arena, "%s_value", id));
+		qn_emit_statement(em, from, expr);
+	}
+	qn_text_add(&em->body, "    %s = leaky_relu(%s, alpha=1.0);\n", id, from);
+}
+
 static const char *output_id(qn_emit *e, int i)
 {
 	qn_value *v = e->node->out[i];
@@ -131,7 +163,12 @@ void qn_emit_output(qn_emit *e, int i, const char *fmt, ...)
 	va_start(args, fmt);
 	const char *expr = qn_arena_vprintf(e->arena, fmt, args);
 	va_end(args);
-	qn_emit_statement(e->emitter, output_id(e, i), expr);
+	const qn_value *v = e->node->out[i];
+	const char *id = output_id(e, i);
+	if (v->is_output)
+		qn_emit_port(e->emitter, id, v->fact.type, expr);
+	else
+		qn_emit_statement(e->emitter, id, expr);
 }
 
 static const char *fresh(qn_emit *e, const char *hint)
@@ -179,7 +216,8 @@ void qn_emit_fragment(qn_emit *e, const char *name, const char *definition)
 	}
 	const char *kept = qn_arena_strdup(em->arena, definition);
 	qn_names_put(em->fragments, qn_arena_strdup(em->arena, name), (void *)(uintptr_t)kept);
-	qn_text_add(&em->fragment_text, "%s\n", kept);
+	size_t n = strlen(kept);
+	qn_text_add(&em->fragment_text, "%s%s", kept, n && kept[n - 1] == '\n' ? "" : "\n");
 }
 
 void qn_emit_transformers(qn_emit *e) { e->emitter->transformers = true; }

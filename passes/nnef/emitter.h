@@ -51,6 +51,11 @@ static inline bool qn_emit_known(const qn_value *v) { return v->is_const || v->f
 /* "id = expr;" in the body; a bare name or number is no operation in NNEF and so becomes a copy: emit_text.c */
 void qn_emit_statement(qn_emitter *em, const char *id, const char *expr);
 
+/* The same for an output of the graph. The engine names an output after the last node that it wires for the statement, and gives the
+ * plain name to the first: where that is another one, a step of its own that changes nothing (a leaky ReLU of slope 1; exact, NaN and
+ * -0 included) carries the name. */
+void qn_emit_port(qn_emitter *em, const char *id, qn_dtype type, const char *expr);
+
 /* --- names: emit_names.c ------------------------------------------------------------------------------------- */
 /* An unused identifier made of `text`, from now on in use. */
 const char *qn_emit_identifier(qn_emitter *em, const char *text);

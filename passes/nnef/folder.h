@@ -18,7 +18,8 @@ void qn_path_remove(const char *path);
 /* Makes the parent folders of root/name. */
 qn_status qn_folder_parents(qn_ctx *ctx, qn_arena *a, const char *root, const char *name);
 
-/* A member or file name that stays inside its archive: not absolute, no empty, "." or ".." component, no backslash, no control character. */
+/* A member or file name that stays inside its archive: not absolute, no empty, "." or ".." component, no backslash, no control
+ * character. */
 bool qn_path_is_inside(const char *name);
 
 #endif

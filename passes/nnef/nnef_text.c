@@ -32,7 +32,6 @@ static int line_of(const reader *r)
 	return line;
 }
 
-#define BAD(r, ...) return bad((r), __VA_ARGS__)
 static qn_status bad(reader *r, const char *what)
 {
 	QN_FAIL(r->ctx, QUERN_ERR_FORMAT, "'graph.nnef' line %d: %s", line_of(r), what);
@@ -59,7 +58,7 @@ static void next(reader *r)
 			n++;
 	} else if (isdigit((unsigned char)*p)) {
 		kind = NUMBER;
-		while (isalnum((unsigned char)p[n]) || p[n] == '.' || ((p[n] == '-' || p[n] == '+') && (p[n - 1] == 'e' || p[n - 1] == 'E')))
+		while (isalnum((unsigned char)p[n]) || p[n] == '.' || (strchr("+-", p[n]) && p[n] && strchr("eE", p[n - 1])))
 			n++;
 	} else if (*p == '\'' || *p == '"') {
 		kind = STRING;
@@ -78,13 +77,17 @@ static void next(reader *r)
 	r->p = p + n;
 }
 
-static bool is(const reader *r, const char *s) { return r->now.n == strlen(s) && !strncmp(r->now.at, s, r->now.n) && r->now.kind != STRING; }
+static bool is(const reader *r, const char *s)
+{
+	return r->now.n == strlen(s) && !strncmp(r->now.at, s, r->now.n) && r->now.kind != STRING;
+}
+
 static char *text_of(reader *r, token t) { return qn_arena_strndup(r->a, t.at, t.n); }
 
 static qn_status expect(reader *r, const char *s)
 {
 	if (!is(r, s))
-		BAD(r, qn_arena_printf(r->a, "'%s' expected", s));
+		return bad(r, qn_arena_printf(r->a, "'%s' expected", s));
 	next(r);
 	return QUERN_OK;
 }
@@ -108,7 +111,7 @@ static qn_status read_extension(reader *r)
 	bool symbol = is(r, "tract_symbol");
 	for (next(r); !is(r, ";"); next(r)) {
 		if (r->now.kind == END || r->now.kind == BROKEN)
-			BAD(r, "an extension without an end");
+			return bad(r, "an extension without an end");
 		if (symbol && r->now.kind == WORD) {
 			QN_GROW(r->a, r->out->symbols, r->out->n_symbols, r->out->cap_symbols);
 			r->out->symbols[r->out->n_symbols++] = text_of(r, r->now);
@@ -124,7 +127,7 @@ static qn_status skip_fragment(reader *r)
 	int depth = 0;
 	for (;; next(r)) {
 		if (r->now.kind == END || r->now.kind == BROKEN)
-			BAD(r, "a fragment without an end");
+			return bad(r, "a fragment without an end");
 		depth += is(r, "{") - is(r, "}");
 		if (depth == 0 && (is(r, "}") || is(r, ";")))
 			break;
@@ -148,8 +151,8 @@ static qn_status read_ports(reader *r, qn_nnef_port **ports, size_t *n, size_t *
 
 static const char *infix_name(const reader *r)
 {
-	static const char *const names[][2] = {{"+", "add"}, {"-", "sub"}, {"*", "mul"}, {"/", "div"}, {"^", "pow"}, {"<", "lt"}, {">", "gt"},
-		{"<=", "le"}, {">=", "ge"}, {"==", "eq"}, {"!=", "ne"}};
+	static const char *const names[][2] = {{"+", "add"}, {"-", "sub"}, {"*", "mul"}, {"/", "div"}, {"^", "pow"}, {"<", "lt"},
+		{">", "gt"}, {"<=", "le"}, {">=", "ge"}, {"==", "eq"}, {"!=", "ne"}};
 	for (size_t i = 0; i < QN_LEN(names); i++)
 		if (is(r, names[i][0]))
 			return names[i][1];
@@ -162,7 +165,7 @@ static qn_status read_label(reader *r)
 	next(r);
 	QN_TRY(expect(r, "="));
 	if (r->now.kind != STRING)
-		BAD(r, "a label that is no string");
+		return bad(r, "a label that is no string");
 	QN_GROW(r->a, r->out->labels, r->out->n_labels, r->out->cap_labels);
 	r->out->labels[r->out->n_labels++] = qn_arena_strndup(r->a, r->now.at + 1, r->now.n - 2);
 	next(r);
@@ -178,7 +181,7 @@ static qn_status read_expression(reader *r)
 		token t = r->now;
 		const char *infix = infix_name(r);
 		if (t.kind == END || t.kind == BROKEN)
-			BAD(r, "a statement without an end");
+			return bad(r, "a statement without an end");
 		brackets += is(r, "[") - is(r, "]");
 		if (variable && is(r, "label")) {
 			QN_TRY(read_label(r));
@@ -234,7 +237,7 @@ static qn_status read_statement(reader *r)
 	size_t n = 0, cap = 0;
 	for (; !is(r, "="); next(r)) {
 		if (r->now.kind == END || r->now.kind == BROKEN || is(r, ";") || is(r, "}"))
-			BAD(r, "a statement without '='");
+			return bad(r, "a statement without '='");
 		if (r->now.kind == WORD && qn_names_get(r->ports, text_of(r, r->now))) {
 			QN_GROW(r->a, names, n, cap);
 			names[n++] = text_of(r, r->now);
@@ -260,7 +263,7 @@ static qn_status read_graph(reader *r)
 	qn_nnef_text *o = r->out;
 	next(r);
 	if (r->now.kind != WORD)
-		BAD(r, "a graph without a name");
+		return bad(r, "a graph without a name");
 	o->graph = text_of(r, r->now);
 	next(r);
 	QN_TRY(read_ports(r, &o->inputs, &o->n_inputs, &o->cap_inputs));
@@ -285,7 +288,7 @@ qn_status qn_nnef_text_read(qn_ctx *ctx, qn_arena *a, const char *text, qn_nnef_
 	reader r = {.ctx = ctx, .a = a, .text = text, .p = text, .out = out, .operators = qn_names_new(a), .ports = qn_names_new(a)};
 	next(&r);
 	if (!is(&r, "version"))
-		BAD(&r, "it does not start with 'version'");
+		return bad(&r, "it does not start with 'version'");
 	while (!is(&r, ";") && r.now.kind != END)
 		next(&r);
 	QN_TRY(expect(&r, ";"));
@@ -294,9 +297,9 @@ qn_status qn_nnef_text_read(qn_ctx *ctx, qn_arena *a, const char *text, qn_nnef_
 	while (is(&r, "fragment"))
 		QN_TRY(skip_fragment(&r));
 	if (!is(&r, "graph"))
-		BAD(&r, "'graph' expected");
+		return bad(&r, "'graph' expected");
 	QN_TRY(read_graph(&r));
 	if (r.now.kind != END)
-		BAD(&r, "text after the graph");
+		return bad(&r, "text after the graph");
 	return QUERN_OK;
 }

@@ -131,6 +131,34 @@ static void constants_of_every_form(void **state)
 	constant(old, QN_F32, 0, 3);
 }
 
+/* Weights as initializers and as Constant nodes give the same graph; a chain over a weight leaves the weight's name alone. */
+static void weights_either_way(void **state)
+{
+	(void)state;
+	char first[256];
+	for (int as_node = 0; as_node < 2; as_node++) {
+		pb g = graph_xy(), w = raw(as_node ? NULL : "W", F16, "16", (uint16_t[16]){0x3c00}, 32);
+		int64_t shape[] = {4, 4};
+		pb_add(&g, GRAPH_NODE, node("MatMul", "mm", "x,w4", "y"));
+		pb_add(&g, GRAPH_NODE, node("Identity", "i", "w3", "w4"));
+		pb_add(&g, GRAPH_NODE, with(node("Cast", "c", "w1", "w2"), attr_int("to", F32)));
+		pb_add(&g, GRAPH_NODE, node("Transpose", "t", "w2", "w3"));
+		pb_add(&g, GRAPH_NODE, node("Reshape", "r", "W,shape", "w1"));
+		if (as_node)
+			pb_add(&g, GRAPH_NODE, with(node("Constant", NULL, NULL, "W"), attr_msg("value", A_TENSOR, 5, w)));
+		else
+			pb_add(&g, GRAPH_INIT, w);
+		pb_add(&g, GRAPH_INIT, raw("shape", I64, "2", shape, 16));
+		loads(model(g));
+		assert_string_equal(value("W")->weight, "W");
+		assert_true(content("W")->type == QN_F16 && qn_tensor_get(content("W"), 0) == 1);
+		if (!as_node)
+			snprintf(first, sizeof first, "%s", listing(env.g));
+	}
+	assert_string_equal(first, listing(env.g));
+	assert_string_equal(first, "Reshape(W,shape)->w1;Cast(w1)->w2;Transpose(w2)->w3;Identity(w3)->w4;MatMul(x,w4)->y;");
+}
+
 static pb bad_constant(pb n)
 {
 	pb g = {0};
@@ -248,6 +276,7 @@ int main(void)
 		cmocka_unit_test_teardown(operators_too_old_for_their_row, teardown),
 		cmocka_unit_test_teardown(already_quantized, teardown),
 		cmocka_unit_test_teardown(constants_of_every_form, teardown),
+		cmocka_unit_test_teardown(weights_either_way, teardown),
 		cmocka_unit_test_teardown(constants_that_are_refused, teardown),
 		cmocka_unit_test_teardown(attributes, teardown),
 		cmocka_unit_test_teardown(legal_names, teardown),
