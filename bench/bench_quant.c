@@ -1,6 +1,7 @@
 /* bench_quant.c - quantization speed beside a plain scalar loop of ggml's published rule, same flags, same run.
  *
- * usage: bench_quant [MILLIONS OF WEIGHTS]   (default 16). Prints weights a second, the best of five runs, and the quality at that speed. */
+ * usage: bench_quant [MILLIONS OF WEIGHTS]   (default 16). Prints weights a second, the best of five runs, and the quality at that speed.
+ */
 #include "passes/quant/quant.h"
 
 #include <math.h>
@@ -131,8 +132,9 @@ int main(int argc, char **argv)
 		qn_rounding rounding;
 		double percentile;
 		bool half;
-	} rules[] = {{"signed", QN_ROUND_SIGNED, 1, false}, {"minmax", QN_ROUND_MINMAX, 1, false}, {"minmax, percentile 0.99", QN_ROUND_MINMAX, 0.99, false},
-		{"minmax, f16 source", QN_ROUND_MINMAX, 1, true}, {"mse", QN_ROUND_MSE, 1, false}, {"importance", QN_ROUND_IMPORTANCE, 1, false}};
+	} rules[] = {{"signed", QN_ROUND_SIGNED, 1, false}, {"minmax", QN_ROUND_MINMAX, 1, false},
+		{"minmax, percentile 0.99", QN_ROUND_MINMAX, 0.99, false}, {"minmax, f16 source", QN_ROUND_MINMAX, 1, true},
+		{"mse", QN_ROUND_MSE, 1, false}, {"importance", QN_ROUND_IMPORTANCE, 1, false}};
 	for (size_t i = 0; i < QN_LEN(rules); i++) {
 		k.rounding = rules[i].rounding;
 		k.opts = (qn_q4_opts){.percentile = rules[i].percentile, .half_source = rules[i].half, .importance = columns};

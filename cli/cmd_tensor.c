@@ -24,7 +24,8 @@ static const cli_option option_list[] = {
 
 static int take(void *user, char key, const char *value);
 static const cli_command command = {"tensor IN.npy -o OUT.dat [--format F]",
-	"Quantizes one float array to an NNEF tensor file. i8 writes its scales, one for each item of the first axis, to OUT.scale.dat.", option_list, take};
+	"Quantizes one float array to an NNEF tensor file. i8 writes its scales, one for each item of the first axis, to OUT.scale.dat.",
+	option_list, take};
 
 static int take(void *user, char key, const char *value)
 {
@@ -73,13 +74,13 @@ static void print_json(const options *o, const quern_convert_summary *s)
 		printf("%s%" PRId64, i ? ", " : "", s->shape[i]);
 	printf("], \"sourceBytes\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"snrDb\": ", s->source_bytes, s->stored_bytes);
 	if (isfinite(s->snr_db))
-		printf("%.17g", s->snr_db);
+		printf("%.6g", s->snr_db);
 	else
 		printf("null");
 	printf(", \"nonFinite\": %" PRId64 ", \"scales\": {\"count\": %" PRId64 ", \"min\": %.9g, \"max\": %.9g, \"subnormal\": %" PRId64
 	       ", \"flushed\": %" PRId64 ", \"firstWeak\": %" PRId64 "}}\n",
-		s->non_finite, s->scales.scales, (double)s->scales.scale_min, (double)s->scales.scale_max, s->scales.subnormal, s->scales.flushed,
-		s->scales.first_weak);
+		s->non_finite, s->scales.scales, (double)s->scales.scale_min, (double)s->scales.scale_max, s->scales.subnormal,
+		s->scales.flushed, s->scales.first_weak);
 }
 
 static void print_text(const options *o, const quern_convert_summary *s)

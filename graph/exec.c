@@ -105,6 +105,8 @@ qn_status qn_exec_node_into(qn_ctx *ctx, qn_dims *dims, const qn_node *n, const 
 	for (int i = 0; i < n->n_in; i++) {
 		args[i] = x[i] ? qn_tensor_aligned(scratch, x[i]) : NULL;
 		in[i] = fact_of(args[i]);
+		if (args[i] && args[i]->type == QN_DIM && n->in[i]->fact.type != QN_NONE) /* a float may be known as a dim too */
+			in[i].type = n->in[i]->fact.type;
 	}
 	qn_call c = {.ctx = ctx, .node = n, .dims = dims, .scratch = scratch, .threads = ctx->threads, .in = in};
 	c.out = QN_NEW(scratch, qn_fact, n->n_out + 1);

@@ -15,8 +15,18 @@ static const struct row {
 	char kind;
 	int size;
 } rows[] = {
-	{QN_BOOL, 'b', 1}, {QN_I8, 'i', 1}, {QN_I16, 'i', 2}, {QN_I32, 'i', 4}, {QN_I64, 'i', 8}, {QN_U8, 'u', 1}, {QN_U16, 'u', 2},
-	{QN_U32, 'u', 4}, {QN_U64, 'u', 8}, {QN_F16, 'f', 2}, {QN_F32, 'f', 4}, {QN_F64, 'f', 8},
+	{QN_BOOL, 'b', 1},
+	{QN_I8, 'i', 1},
+	{QN_I16, 'i', 2},
+	{QN_I32, 'i', 4},
+	{QN_I64, 'i', 8},
+	{QN_U8, 'u', 1},
+	{QN_U16, 'u', 2},
+	{QN_U32, 'u', 4},
+	{QN_U64, 'u', 8},
+	{QN_F16, 'f', 2},
+	{QN_F32, 'f', 4},
+	{QN_F64, 'f', 8},
 };
 
 /* What is left of the dictionary's text */
@@ -95,8 +105,9 @@ static qn_status read_type(scan *s, qn_tensor *t, layout *l)
 				l->swap = d[0] == '>' && rows[i].size > 1;
 				return QUERN_OK;
 			}
-	QN_FAIL(s->ctx, QUERN_ERR_UNSUPPORTED, "'%s': arrays of type '%.*s' are not supported; convert to bool, an integer type, float16, float32 or float64",
-		s->name, n < 40 ? (int)n : 40, d);
+	QN_FAIL(s->ctx, QUERN_ERR_UNSUPPORTED,
+		"'%s': arrays of type '%.*s' are not supported; convert to bool, an integer type, float16, float32 or float64", s->name,
+		n < 40 ? (int)n : 40, d);
 }
 
 static qn_status read_shape(scan *s, qn_tensor *t, layout *l)
@@ -157,7 +168,9 @@ static qn_status read_dictionary(scan *s, qn_tensor *t, layout *l)
 	}
 	if (!l->have_type || !l->have_order || !l->have_shape)
 		QN_FAIL(s->ctx, QUERN_ERR_FORMAT, "'%s': .npy header has no '%s'", s->name,
-			!l->have_type ? "descr" : !l->have_shape ? "shape" : "fortran_order");
+			!l->have_type    ? "descr"
+			: !l->have_shape ? "shape"
+					 : "fortran_order");
 	return QUERN_OK;
 }
 
@@ -258,9 +271,11 @@ qn_status qn_npy_header(qn_ctx *ctx, const char *name, const qn_tensor *t, uint8
 	enum { START = MAGIC + 4, ALIGN = 64 };
 	char *text = (char *)header + START;
 	size_t room = QN_NPY_HEADER - START;
-	size_t at = (size_t)snprintf(text, room, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (", r->size > 1 ? '<' : '|', r->kind, r->size);
+	size_t at = (size_t)snprintf(
+		text, room, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (", r->size > 1 ? '<' : '|', r->kind, r->size);
 	for (int i = 0; i < t->rank; i++)
-		at += (size_t)snprintf(text + at, room - at, "%s%" PRId64 "%s", i ? " " : "", t->dim[i], t->rank == 1 || i < t->rank - 1 ? "," : "");
+		at += (size_t)snprintf(
+			text + at, room - at, "%s%" PRId64 "%s", i ? " " : "", t->dim[i], t->rank == 1 || i < t->rank - 1 ? "," : "");
 	at += (size_t)snprintf(text + at, room - at, "), }");
 	/* the data starts at a multiple of 64, after a line feed */
 	*n = (START + at + 1 + ALIGN - 1) / ALIGN * ALIGN;

@@ -7,8 +7,8 @@
 
 #include "graph/tensor.h"
 
-/* Arranges `n` bytes of a .npy file as a tensor. Its data is a view of `file` (maybe unaligned), or a copy in `a` where bytes or axes must be reordered.
- * `name` is for messages. Bytes past the array are ignored, as NumPy does. QUERN_ERR_FORMAT, QUERN_ERR_UNSUPPORTED. */
+/* Arranges `n` bytes of a .npy file as a tensor. Its data is a view of `file` (maybe unaligned), or a copy in `a` where bytes or axes must
+ * be reordered. `name` is for messages. Bytes past the array are ignored, as NumPy does. QUERN_ERR_FORMAT, QUERN_ERR_UNSUPPORTED. */
 qn_status qn_npy_decode(qn_ctx *ctx, qn_arena *a, const char *name, const void *file, size_t n, qn_tensor *out);
 /* The same for a file, which stays mapped until the arena goes. */
 qn_status qn_npy_load(qn_ctx *ctx, qn_arena *a, const char *path, qn_tensor *out);

@@ -7,15 +7,23 @@ typedef struct back_walk {
 	qn_tagger *t;
 	uint8_t *seen; /* by value id; 1: reached before a norm was crossed, 2: after */
 	qn_nodes layers;
-	qn_nodes products; /* contractions of two activations */
+	qn_nodes products;      /* contractions of two activations */
+	uint64_t swapped;       /* bit i: product i is transposed on its way here, so that its operands change places */
 } back_walk;
+
+/* Exchanges the last two axes? */
+static bool swaps_axes(const qn_node *n)
+{
+	const qn_attr *perm = (n->op->traits & QN_LAYOUT) ? qn_node_attr(n, "perm") : NULL;
+	return perm && perm->n >= 2 && perm->ints[perm->n - 1] == (int64_t)perm->n - 2 && perm->ints[perm->n - 2] == (int64_t)perm->n - 1;
+}
 
 static bool is_product(const qn_node *n)
 {
 	return n->op->hint == QN_HINT_CONTRACTION && n->n_in >= 2 && n->in[0] && n->in[1] && !n->in[0]->is_const && !n->in[1]->is_const;
 }
 
-static void walk_back(back_walk *w, qn_value *v, bool crossed_norm)
+static void walk_back(back_walk *w, qn_value *v, bool crossed_norm, bool swapped)
 {
 	uint8_t mark = crossed_norm ? 2 : 1;
 	if (!v || v->is_const || (w->seen[v->id] & mark))
@@ -30,6 +38,8 @@ static void walk_back(back_walk *w, qn_value *v, bool crossed_norm)
 	}
 	if (is_product(n)) {
 		qn_nodes_add(&w->products, w->t->a, n);
+		if (swapped && w->products.v[w->products.n - 1] == n && w->products.n <= 64)
+			w->swapped |= (uint64_t)1 << (w->products.n - 1);
 		return;
 	}
 	switch (n->op->hint) {
@@ -39,7 +49,7 @@ static void walk_back(back_walk *w, qn_value *v, bool crossed_norm)
 	case QN_HINT_POSITION:
 		return;
 	case QN_HINT_NORM:
-		walk_back(w, n->in[0], true);
+		walk_back(w, n->in[0], true, swapped);
 		return;
 	case QN_HINT_NONE:
 		break;
@@ -49,13 +59,13 @@ static void walk_back(back_walk *w, qn_value *v, bool crossed_norm)
 	if (crossed_norm && qn_tag_is_sum(n)) /* the stream between blocks, not a projection */
 		return;
 	for (int i = 0; i < n->n_in; i++)
-		walk_back(w, n->in[i], crossed_norm);
+		walk_back(w, n->in[i], crossed_norm, swapped != swaps_axes(n));
 }
 
 static back_walk back_from(qn_tagger *t, qn_value *v)
 {
 	back_walk w = {.t = t, .seen = QN_NEW(t->a, uint8_t, t->g->n_values)};
-	walk_back(&w, v, false);
+	walk_back(&w, v, false, false);
 	return w;
 }
 
@@ -227,7 +237,7 @@ static qn_status tag_softmax(qn_tagger *t, qn_node *softmax, int *block)
 		for (int side = 0; side < 2; side++) {
 			qn_value *operand = scores.products.v[i]->in[side];
 			back_walk w = back_from(t, operand);
-			note_layers(at, t, &w, (side == 0) != swapped ? Q : K, operand);
+			note_layers(at, t, &w, (side == 0) != (swapped != (bool)(scores.swapped >> i & 1)) ? Q : K, operand);
 		}
 	for (int i = 0; i < m.n; i++) {
 		qn_value *operand = m.v[i].node->in[1 - m.v[i].probabilities];

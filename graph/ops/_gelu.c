@@ -13,7 +13,7 @@ static void exact_f64(const double *in, double *out, int64_t n, const double *p)
 {
 	(void)p;
 	for (int64_t i = 0; i < n; i++)
-		out[i] = 0.5 * in[i] * (1.0 + erf(in[i] * 0.70710678118654752));
+		out[i] = 0.5 * in[i] * erfc(in[i] * -0.70710678118654752);
 }
 
 QN_VECTOR static void tanh_f32(const float *in, float *out, int64_t n, const float *p)
@@ -26,7 +26,7 @@ static void tanh_f64(const double *in, double *out, int64_t n, const double *p)
 {
 	(void)p;
 	for (int64_t i = 0; i < n; i++)
-		out[i] = 0.5 * in[i] * (1.0 + tanh(0.79788456080286536 * (in[i] + 0.044715 * in[i] * in[i] * in[i])));
+		out[i] = in[i] / (1.0 + exp(-1.5957691216057307 * (in[i] + 0.044715 * in[i] * in[i] * in[i])));
 }
 
 static const qn_unary exact = {.f32 = exact_f32, .f64 = exact_f64};
@@ -89,12 +89,12 @@ qn_status qn_gelu_emit(qn_emit *e, const char *x, bool tanh_form)
 		qn_emit_output(e, 0, "gelu_tanh(%s)", x);
 		return QUERN_OK;
 	}
-	qn_emit_fragment(e, "gelu", qn_arena_printf(e->arena,
-		"fragment gelu( x: tensor<scalar> ) -> ( y: tensor<scalar> )\n"
+	qn_emit_fragment(e, "gelu_erf", qn_arena_printf(e->arena,
+		"fragment gelu_erf( x: tensor<scalar> ) -> ( y: tensor<scalar> )\n"
 		"{\n"
 		"    y = 0.5 * x * (1.0 + %s);\n"
 		"}\n", qn_erf_emit(e, "x * 0.7071067811865475")));
-	qn_emit_output(e, 0, "gelu(%s)", x);
+	qn_emit_output(e, 0, "gelu_erf(%s)", x);
 	return QUERN_OK;
 }
 

@@ -94,29 +94,49 @@ static inline float qn_sigmoid(float x)
 	return qn_select(x < 0.0f, e, 1.0f) / (1.0f + e);
 }
 
-static inline float qn_erf(float x)
+/* erf(x) for |x| < 1 */
+static inline float qn_erf_small(float x)
 {
-	float a = fabsf(x), z = x * x;
-	float p = 7.889119e-05f;
+	float z = x * x, p = 7.889119e-05f;
 	p = p * z - 0.0008020841f;
 	p = p * z + 0.005189535f;
 	p = p * z - 0.026854444f;
 	p = p * z + 0.112836f;
 	p = p * z - 0.37612626f;
 	p = p * z + 1.1283791f;
-	float t = qn_select(a > 4.0f, 4.0f, a); /* logarithm of 1 - erf on [1, 4] */
-	float q = 0.00018797255f;
-	q = q * t - 0.0029640142f;
-	q = q * t + 0.021906508f;
-	q = q * t - 0.10325627f;
-	q = q * t - 0.6379649f;
-	q = q * t - 1.1272023f;
-	q = q * t - 0.00031245974f;
-	float large = qn_with_sign(1.0f - qn_exp(q), x);
-	return qn_select(a < 1.0f, x * p, large);
+	return x * p;
 }
 
-static inline float qn_gelu(float x) { return 0.5f * x * (1.0f + qn_erf(x * 0.70710678f)); }
-static inline float qn_gelu_tanh(float x) { return 0.5f * x * (1.0f + qn_tanh(0.7978845608f * (x + 0.044715f * x * x * x))); }
+/* 1 - erf(a) for a >= 1; 0 from 6 on */
+static inline float qn_erfc_large(float a)
+{
+	float t = qn_select(a > 6.0f, 6.0f, a), q = -8.329123e-08f; /* its logarithm */
+	q = q * t + 3.3361457e-06f;
+	q = q * t - 6.0583643e-05f;
+	q = q * t + 0.00066372915f;
+	q = q * t - 0.0049356055f;
+	q = q * t + 0.02666909f;
+	q = q * t - 0.11019466f;
+	q = q * t - 0.63197136f;
+	q = q * t - 1.1300204f;
+	q = q * t + 0.00024098493f;
+	return qn_select(a > 6.0f, 0.0f, qn_exp(q));
+}
+
+static inline float qn_erf(float x)
+{
+	float a = fabsf(x);
+	return qn_select(a < 1.0f, qn_erf_small(x), qn_with_sign(1.0f - qn_erfc_large(a), x));
+}
+
+/* Right to 1e-6 relative for negative x too, where 1 + erf would cancel. */
+static inline float qn_gelu(float x)
+{
+	float z = x * 0.70710678f, rest = 0.5f * qn_erfc_large(fabsf(z));
+	return x * qn_select(fabsf(z) < 1.0f, 0.5f + 0.5f * qn_erf_small(z), qn_select(z < 0.0f, rest, 1.0f - rest));
+}
+
+/* (1 + tanh(u)) / 2 is the sigmoid of 2u */
+static inline float qn_gelu_tanh(float x) { return x * qn_sigmoid(1.5957691216f * (x + 0.044715f * x * x * x)); }
 
 #endif

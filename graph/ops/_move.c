@@ -3,7 +3,7 @@
 
 #include <omp.h>
 
-enum { TILE = 32, PARALLEL_BYTES = 1 << 18 };
+enum { TILE = 32, MAX_ELEM = sizeof(qn_dim), PARALLEL_BYTES = 1 << 18 };
 
 void qn_move_strides(int rank, const int64_t *dim, int64_t *stride)
 {
@@ -89,7 +89,7 @@ static bool make_tiles(box *b)
 	for (int i = 0; i < last; i++)
 		if (b->ss[i] == 1)
 			from = i;
-	if (from < 0 || b->ds[last] != 1 || b->ss[last] == 1)
+	if (from < 0 || b->ds[last] != 1 || b->ss[last] == 1 || b->elem > MAX_ELEM)
 		return false;
 	int64_t d = b->dim[from], s = b->ss[from], t = b->ds[from];
 	for (int i = from; i + 1 < last; i++) {
@@ -124,6 +124,18 @@ static void copy_row(char *d, int64_t ds, const char *s, int64_t ss, int64_t n, 
 	}
 }
 
+/* Read row by row into a tile and written column by column from there: large strides would fight for the same cache lines. */
+static void copy_tile(const box *b, char *d, const char *s, int64_t rows, int64_t cols)
+{
+	char tile[TILE * TILE * MAX_ELEM];
+	int last = b->rank - 1;
+	int64_t e = (int64_t)b->elem;
+	for (int64_t j = 0; j < cols; j++)
+		memcpy(tile + j * TILE * e, s + j * b->ss[last] * e, (size_t)(rows * e));
+	for (int64_t k = 0; k < rows; k++)
+		copy_row(d + k * b->ds[last - 1] * e, 1, tile + k * e, TILE, cols, b->elem);
+}
+
 /* One step of the outer loop: a run, a strided row, or a row of tiles of a transposition. */
 static void copy_step(const box *b, int inner, char *d, const char *s)
 {
@@ -138,11 +150,9 @@ static void copy_step(const box *b, int inner, char *d, const char *s)
 	}
 	int64_t rows = b->dim[last - 1], cols = b->dim[last];
 	for (int64_t i = 0; i < rows; i += TILE)
-		for (int64_t j = 0; j < cols; j += TILE) {
-			int64_t iend = i + TILE < rows ? i + TILE : rows, n = j + TILE < cols ? TILE : cols - j;
-			for (int64_t k = i; k < iend; k++)
-				copy_row(d + (k * b->ds[last - 1] + j) * e, 1, s + (k + j * b->ss[last]) * e, b->ss[last], n, b->elem);
-		}
+		for (int64_t j = 0; j < cols; j += TILE)
+			copy_tile(b, d + (i * b->ds[last - 1] + j) * e, s + (i + j * b->ss[last]) * e, rows - i < TILE ? rows - i : TILE,
+				cols - j < TILE ? cols - j : TILE);
 }
 
 static void copy_steps(const box *b, int inner, const char *src, char *dst, int64_t from, int64_t to)

@@ -1,15 +1,5 @@
-/* Operators that compute on integers: whoever wrote them has quantized the model already, with scales that cannot be undone into the widths
- * asked for here. One row for all of them, since the answer is the same. */
-#include "graph/op.h"
-
-static qn_status lower(qn_graph *g, qn_node *n, bool *done)
-{
-	*done = false;
-	return qn_fail(g->ctx, QUERN_ERR_UNSUPPORTED,
-		"node '%s' (%s): the model is already quantized, its operators compute on integers; export the float model, or one whose "
-		"quantization is written as QuantizeLinear and DequantizeLinear (QDQ), and let quern choose the widths",
-		n->name, n->op_type);
-}
+/* Operators of com.microsoft that compute on integers. One row for all of them, since the answer is the same. */
+#include "graph/ops/_quantized.h"
 
 const qn_op qn_op_already_quantized = {
 	.name = "QLinearAdd",
@@ -26,5 +16,5 @@ const qn_op qn_op_already_quantized = {
 	.min_in = 1,
 	.max_in = -1,
 	.max_out = -1,
-	.lower = lower,
+	.lower = qn_lower_quantized,
 };

@@ -1,5 +1,6 @@
 #include "graph/ops/_conv.h"
 #include "graph/ops/_quant.h"
+#include "graph/ops/_quantized.h"
 
 static qn_status infer(qn_call *c)
 {
@@ -62,4 +63,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_conv_integer = {.name = "ConvInteger", .min_in = 2, .max_in = 4, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_conv_integer = {
+	.name = "ConvInteger", .min_in = 2, .max_in = 4, .infer = infer, .lower = qn_lower_quantized_weight, .eval = eval, .emit = emit};

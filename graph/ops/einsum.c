@@ -238,6 +238,47 @@ static const char *diagonal(qn_emit *e, const char *x, const qn_shape *s, qn_ter
 	return x;
 }
 
+/* A sum and a permutation of one operand. */
+static const char *reduced(qn_emit *e, const char *x, const qn_term *from, const qn_term *to, const char *type)
+{
+	if (from->n == to->n && !memcmp(from->label, to->label, sizeof from->label[0] * (size_t)from->n))
+		return x;
+	return qn_emit_temp(e, "summed", "tract_core_einsum([%s], expr='%s->%s', acc='%s', output='')", x, spell(e, from), spell(e, to), type);
+}
+
+/* An operand as an expression of the type that is computed in, its diagonals taken. */
+static qn_status operand_text(qn_emit *e, int i, qn_dtype acc, const char **out, qn_term *term)
+{
+	const qn_value *v = e->node->in[i];
+	const qn_term all = *term;
+	qn_shape s = v->fact.shape;
+	qn_status status = QUERN_OK;
+	const char *x = qn_emit_ranked(e, e->node->in[i], s.rank);
+	if (v->fact.type != acc)
+		x = qn_emit_temp(e, "wide", "tract_core_cast(%s, to='%s')", x, qn_emit_dtype(acc));
+	for (int before = term->n + 1; term->n < before && status == QUERN_OK;) {
+		before = term->n;
+		x = diagonal(e, x, &s, term, qn_emit_dtype(acc), &status);
+		for (int k = 0; k < term->n; k++) /* dims by label: those of the operand's first axis with it */
+			for (int q = all.n - 1; q >= 0; q--)
+				if (all.label[q] == term->label[k])
+					s.dim[k] = v->fact.shape.dim[q];
+	}
+	*out = x;
+	return status;
+}
+
+/* The product of what is folded so far and one more operand, its axes in the order of `to`. */
+static const char *product_text(qn_emit *e, const char *l, const qn_term *lt, const char *r, const qn_term *rt, const qn_term *to,
+	const char *type)
+{
+	if (lt->n && rt->n)
+		return qn_emit_temp(e, "product", "tract_core_einsum([%s, %s], expr='%s,%s->%s', acc='%s', output='')", l, r, spell(e, lt),
+			spell(e, rt), spell(e, to), type);
+	const char *y = qn_emit_temp(e, "scaled", "%s * %s", l, r); /* the engine's einsum takes no scalars */
+	return reduced(e, y, lt->n ? lt : rt, to, type);
+}
+
 static qn_status emit(qn_emit *e)
 {
 	const qn_node *n = e->node;
@@ -245,55 +286,33 @@ static qn_status emit(qn_emit *e)
 	int rank[QN_EINSUM_OPERANDS] = {0};
 	for (int i = 0; i < n->n_in && i < QN_EINSUM_OPERANDS; i++)
 		rank[i] = n->in[i]->fact.shape.rank;
-	const char *why = qn_einsum_parse(e->arena, n, rank, &eq), *sum = NULL;
+	const char *why = qn_einsum_parse(e->arena, n, rank, &eq), *sum = NULL, *x;
 	if (why)
 		return qn_emit_fail(e, "%s", why);
 	qn_dtype t = n->in[0]->fact.type;
-	qn_dtype acc = t == QN_F32 || t == QN_F16 || t == QN_BF16 ? QN_F32 : t == QN_F64 || qn_dtype_size(t) > 4 || t == QN_U32 ? QN_F64 : QN_I32;
-	const char *type = qn_emit_dtype(acc);
+	qn_dtype acc = t == QN_F64 || qn_dtype_size(t) > 4 || t == QN_U32 ? QN_F64 : qn_dtype_is_float(t) ? QN_F32 : QN_I32;
 	qn_term have = {.n = 0}, kept;
 	for (int i = 0; i < n->n_in; i++) {
-		const char *x = qn_emit_ranked(e, n->in[i], rank[i]);
-		qn_status status = QUERN_OK;
-		qn_term term = eq.in[i];
-		qn_shape s = n->in[i]->fact.shape;
-		if (t != acc)
-			x = qn_emit_temp(e, "wide", "tract_core_cast(%s, to='%s')", x, type);
-		for (int before = term.n + 1; term.n < before && status == QUERN_OK;) {
-			before = term.n;
-			x = diagonal(e, x, &s, &term, type, &status);
-			if (term.n < before && term.n)
-				for (int k = 0; k < term.n; k++) /* dims by label: those of the operand's first axis with it */
-					for (int q = eq.in[i].n - 1; q >= 0; q--)
-						if (eq.in[i].label[q] == term.label[k])
-							s.dim[k] = n->in[i]->fact.shape.dim[q];
-		}
-		QN_TRY(status);
+		qn_term term = eq.in[i], m, right, k;
+		QN_TRY(operand_text(e, i, acc, &x, &term));
 		qn_einsum_needed(&eq, &term, i, i ? &have : NULL, &kept);
-		if (kept.n < term.n)
-			x = qn_emit_temp(e, "summed", "tract_core_einsum([%s], expr='%s->%s', acc='%s', output='')", x, spell(e, &term), spell(e, &kept),
-				type);
-		if (i == 0) {
-			sum = x, have = kept;
-			continue;
+		if (i + 1 == n->n_in && i == 0)
+			kept = eq.out;
+		x = reduced(e, x, &term, &kept, qn_emit_dtype(acc));
+		qn_term to = kept;
+		if (i) {
+			qn_einsum_split(&eq, &have, &kept, i, &to, &m, &right, &k);
+			qn_term_join(&to, &m), qn_term_join(&to, &right);
+			if (i + 1 == n->n_in)
+				to = eq.out;
+			x = product_text(e, sum, &have, x, &kept, &to, qn_emit_dtype(acc));
 		}
-		qn_term batch, m, right, k;
-		qn_einsum_split(&eq, &have, &kept, i, &batch, &m, &right, &k);
-		qn_term_join(&batch, &m), qn_term_join(&batch, &right);
-		const qn_term *to = i + 1 == n->n_in ? &eq.out : &batch;
-		sum = qn_arena_printf(e->arena, "tract_core_einsum([%s, %s], expr='%s,%s->%s', acc='%s', output='')", sum, x, spell(e, &have),
-			spell(e, &kept), spell(e, to), type);
-		have = *to;
-		if (i + 1 < n->n_in)
-			sum = qn_emit_temp(e, "partial", "%s", sum);
+		sum = x, have = to;
 	}
-	if (n->n_in == 1)
-		sum = qn_arena_printf(e->arena, "tract_core_einsum([%s], expr='%s->%s', acc='%s', output='')", sum, spell(e, &have), spell(e, &eq.out),
-			type);
 	if (t != acc)
-		sum = qn_arena_printf(e->arena, "tract_core_cast(%s, to='%s')", qn_emit_temp(e, "product", "%s", sum), qn_emit_dtype(t));
+		sum = qn_arena_printf(e->arena, "tract_core_cast(%s, to='%s')", sum, qn_emit_dtype(t));
 	qn_emit_output(e, 0, "%s", sum);
 	return QUERN_OK;
 }
 
-const qn_op qn_op_einsum = {.name = "Einsum", .hint = QN_HINT_CONTRACTION, .since = 12, .min_in = 1, .max_in = -1, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_einsum = {.name = "Einsum", .since = 12, .min_in = 1, .max_in = -1, .infer = infer, .eval = eval, .emit = emit};

@@ -1,5 +1,6 @@
 #include "graph/ops/_matmul.h"
 #include "graph/ops/_matmul_int.h"
+#include "graph/ops/_quantized.h"
 
 static qn_status infer(qn_call *c)
 {
@@ -17,10 +18,16 @@ static qn_status eval(qn_call *c)
 static qn_status emit(qn_emit *e)
 {
 	const qn_node *n = e->node;
-	qn_emit_output(e, 0, "%s", qn_matmul_int_emit(e, n->in[0], qn_node_has_in(n, 2) ? n->in[2] : NULL, n->in[1],
-		qn_node_has_in(n, 3) ? n->in[3] : NULL));
+	qn_emit_output(e, 0, "%s",
+		qn_matmul_int_emit(e, n->in[0], qn_node_has_in(n, 2) ? n->in[2] : NULL, n->in[1], qn_node_has_in(n, 3) ? n->in[3] : NULL));
 	return QUERN_OK;
 }
 
-const qn_op qn_op_mat_mul_integer = {
-	.name = "MatMulInteger", .since = 10, .min_in = 2, .max_in = 4, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_mat_mul_integer = {.name = "MatMulInteger",
+	.since = 10,
+	.min_in = 2,
+	.max_in = 4,
+	.infer = infer,
+	.lower = qn_lower_quantized_weight,
+	.eval = eval,
+	.emit = emit};

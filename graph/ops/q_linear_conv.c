@@ -1,5 +1,6 @@
 #include "graph/ops/_conv.h"
 #include "graph/ops/_quant.h"
+#include "graph/ops/_quantized.h"
 
 /* inputs: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias (i32, in units of x_scale * w_scale) */
 
@@ -70,5 +71,11 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_q_linear_conv = {
-	.name = "QLinearConv", .since = 10, .min_in = 8, .max_in = 9, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_q_linear_conv = {.name = "QLinearConv",
+	.since = 10,
+	.min_in = 8,
+	.max_in = 9,
+	.infer = infer,
+	.lower = qn_lower_quantized_weight,
+	.eval = eval,
+	.emit = emit};

@@ -1,5 +1,6 @@
 #include "graph/ops/_matmul_int.h"
 #include "graph/ops/_quant.h"
+#include "graph/ops/_quantized.h"
 
 /* inputs: a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero */
 
@@ -31,8 +32,8 @@ static qn_status eval(qn_call *c)
 	void *y = QN_OUT(c, 0, void);
 	for (int64_t i = 0; i < count; i++) {
 		double factor = qn_tensor_get(x[1], rows ? i / n % m : 0) * qn_tensor_get(x[4], columns ? i % n : 0) / y_scale;
-		qn_tensor_set(y, c->y[0].type, i,
-			(double)qn_quantize((float)(sums[i] * factor), 1.0f, qn_tensor_get_i64(x[7], 0), low, high));
+		qn_tensor_set(
+			y, c->y[0].type, i, (double)qn_quantize((float)(sums[i] * factor), 1.0f, qn_tensor_get_i64(x[7], 0), low, high));
 	}
 	return QUERN_OK;
 }
@@ -43,7 +44,8 @@ static qn_status emit(qn_emit *e)
 	int rank = n->out[0]->fact.shape.rank, a = n->in[0]->fact.shape.rank, b = n->in[3]->fact.shape.rank;
 	const char *y = qn_emit_temp(e, "sums", "%s", qn_matmul_int_emit(e, n->in[0], n->in[2], n->in[3], n->in[5]));
 	/* rank 1 operands have no axis of their own in the result, and then scalars as parameters */
-	const char *factor = qn_emit_temp(e, "factor", "%s * %s / %s", qn_quant_param(e, n->in[1], "a_scale", rank, b > 1 ? rank - 2 : rank - 1),
+	const char *factor = qn_emit_temp(e, "factor", "%s * %s / %s",
+		qn_quant_param(e, n->in[1], "a_scale", rank, b > 1 ? rank - 2 : rank - 1),
 		qn_quant_param(e, n->in[4], "b_scale", rank, a > 0 ? rank - 1 : 0), qn_quant_param(e, n->in[6], "y_scale", rank, 0));
 	y = qn_emit_temp(e, "steps", "tract_core_round_even(tract_core_cast(%s, to='f32') * %s)", y, factor);
 	y = qn_emit_temp(e, "shifted", "%s + %s", y, qn_quant_param(e, n->in[7], "y_zero", rank, 0));
@@ -51,5 +53,11 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_q_linear_mat_mul = {
-	.name = "QLinearMatMul", .since = 10, .min_in = 8, .max_in = 8, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_q_linear_mat_mul = {.name = "QLinearMatMul",
+	.since = 10,
+	.min_in = 8,
+	.max_in = 8,
+	.infer = infer,
+	.lower = qn_lower_quantized_weight,
+	.eval = eval,
+	.emit = emit};

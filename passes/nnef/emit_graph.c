@@ -220,6 +220,24 @@ static qn_emitter *new_emitter(qn_ctx *ctx, qn_graph *g, qn_target target, qn_ar
 	return em;
 }
 
+/* Constants are computed as they are written: this is where a compile spends its time. */
+static qn_status emit_nodes(qn_emitter *em, const qn_graph *g)
+{
+	const qn_ctx *ctx = em->base.ctx;
+	size_t total = 0, done = 0;
+	for (const qn_node *n = g->first; n; n = n->next)
+		total += is_needed(em, n);
+	for (const qn_node *n = g->first; n; n = n->next) {
+		if (!is_needed(em, n))
+			continue;
+		QN_TRY(emit_node(em, n));
+		if (ctx->progress && !ctx->progress(ctx->progress_user, "write", ++done, total))
+			QN_FAIL(em->base.ctx, QUERN_ERR_CANCELLED, "stopped while writing, at node '%s'", n->name);
+	}
+	em->base.node = NULL;
+	return QUERN_OK;
+}
+
 static qn_status emit_all(qn_emitter *em, qn_graph *g)
 {
 	mark_needed(em, g);
@@ -228,10 +246,7 @@ static qn_status emit_all(qn_emitter *em, qn_graph *g)
 	name_ports(em, g, out_ids);
 	for (int i = 0; i < g->n_inputs; i++)
 		QN_TRY(emit_input(em, g->inputs[i]));
-	for (const qn_node *n = g->first; n; n = n->next)
-		if (is_needed(em, n))
-			QN_TRY(emit_node(em, n));
-	em->base.node = NULL;
+	QN_TRY(emit_nodes(em, g));
 	QN_TRY(emit_copies(em, g, out_ids));
 	return write_document(em, g, out_ids);
 }

@@ -4,7 +4,10 @@
 #include <math.h>
 
 /* Adding and taking away 1.5 * 2^23 leaves the nearest whole number, ties to even, for |x| < 2^22. */
-static float nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
+static float nearest(float x)
+{
+	return (x + 12582912.0f) - 12582912.0f;
+}
 
 static float largest(const float *v, int64_t n, bool *finite)
 {
@@ -100,8 +103,8 @@ static float i8_row(const float *v, int64_t row, int64_t cols, float limit, floa
 	return scale;
 }
 
-qn_status qn_quantize_i8_rows(qn_ctx *ctx, const float *w, int64_t rows, int64_t cols, int bits, float min_scale, int8_t *codes, float *scales,
-	qn_quant_report *report)
+qn_status qn_quantize_i8_rows(qn_ctx *ctx, const float *w, int64_t rows, int64_t cols, int bits, float min_scale, int8_t *codes,
+	float *scales, qn_quant_report *report)
 {
 	if (bits < 2 || bits > 8)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "bits %d out of range for i8: 2 to 8", bits);

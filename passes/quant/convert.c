@@ -21,7 +21,10 @@ typedef struct job {
 	qn_quant_report report;
 } job;
 
-void quern_convert_defaults(quern_convert_options *o) { *o = (quern_convert_options){.format = "q4_0", .percentile = 1}; }
+void quern_convert_defaults(quern_convert_options *o)
+{
+	*o = (quern_convert_options){.format = "q4_0", .percentile = 1};
+}
 
 static qn_status pick(qn_ctx *ctx, const char *what, const char *name, const char *const *names, size_t n, int *out)
 {
@@ -37,13 +40,16 @@ static qn_status pick(qn_ctx *ctx, const char *what, const char *name, const cha
 	for (size_t i = 0; i < n; i++)
 		qn_text_add(&all, "%s%s", i ? ", " : "", names[i]);
 	const char *near = qn_nearest(name, names, n);
-	qn_status status = qn_fail(ctx, QUERN_ERR_CONFIG, "%s '%s' is not known%s%s%s; there are %s", what, name, near ? ", did you mean '" : "",
-		near ? near : "", near ? "'" : "", all.s);
+	qn_status status = qn_fail(ctx, QUERN_ERR_CONFIG, "%s '%s' is not known%s%s%s; there are %s", what, name,
+		near ? ", did you mean '" : "", near ? near : "", near ? "'" : "", all.s);
 	qn_arena_release(&a);
 	return status;
 }
 
-static bool is_q4(form f) { return f == FORM_Q4_0 || f == FORM_Q4_0_LEGACY; }
+static bool is_q4(form f)
+{
+	return f == FORM_Q4_0 || f == FORM_Q4_0_LEGACY;
+}
 
 static qn_status check_options(qn_ctx *ctx, job *j)
 {
@@ -84,7 +90,8 @@ static qn_status load(qn_ctx *ctx, qn_arena *a, job *j)
 		QN_FAIL(ctx, QUERN_ERR_SHAPE, "'%s' is a scalar; i8 needs an axis for its scales", j->npy);
 	int64_t cols = j->rows ? j->count / j->rows : 0;
 	if (blocks && (rank < 2 || cols % QN_BLOCK))
-		QN_FAIL(ctx, QUERN_ERR_SHAPE, "'%s': %s needs at least 2 axes, those after the first a multiple of %d values (here %lld); use i8 or f16", j->npy,
+		QN_FAIL(ctx, QUERN_ERR_SHAPE,
+			"'%s': %s needs at least 2 axes, those after the first a multiple of %d values (here %lld); use i8 or f16", j->npy,
 			j->options->format, QN_BLOCK, (long long)(rank < 2 ? 0 : cols));
 	j->w = qn_tensor_f32(a, &j->in);
 	return QUERN_OK;
@@ -144,8 +151,8 @@ static qn_status judge(qn_ctx *ctx, job *j)
 	qn_quant_report r = j->report;
 	if (j->form == FORM_F16 || j->form == FORM_F32) {
 		if (r.bad_values)
-			qn_log(ctx, QUERN_LOG_WARN, "'%s': %lld values are NaN or infinite, the first at flat index %lld", j->npy, (long long)r.bad_values,
-				(long long)r.first_bad);
+			qn_log(ctx, QUERN_LOG_WARN, "'%s': %lld values are NaN or infinite, the first at flat index %lld", j->npy,
+				(long long)r.bad_values, (long long)r.first_bad);
 		r.bad_values = 0;
 	}
 	QN_TRY(qn_quant_check(ctx, j->npy, &r, false));
@@ -207,8 +214,8 @@ static qn_status convert(qn_ctx *ctx, qn_arena *a, void *args)
 	return QUERN_OK;
 }
 
-quern_status quern_convert_npy(quern_context *c, const char *npy_path, const char *dat_path, const quern_convert_options *options,
-	quern_convert_summary *summary)
+quern_status quern_convert_npy(
+	quern_context *c, const char *npy_path, const char *dat_path, const quern_convert_options *options, quern_convert_summary *summary)
 {
 	job j = {.npy = npy_path, .dat = dat_path, .options = options, .summary = summary};
 	return qn_guarded(&c->ctx, convert, &j);

@@ -4,7 +4,9 @@
 #include <math.h>
 
 /* Span of the scales that the search tries, in units of the scale that puts max|v| on the outermost level. Fewer levels clip more. */
-static const struct span { float even[2], odd[2]; } spans[5] = {
+static const struct span {
+	float even[2], odd[2];
+} spans[5] = {
 	[1] = {{0.20f, 1.05f}, {0.15f, 1.05f}},
 	[2] = {{0.35f, 2.10f}, {0.25f, 1.05f}},
 	[3] = {{0.50f, 1.40f}, {0.40f, 1.05f}},
@@ -29,7 +31,8 @@ static qn_status take_importance(qn_ctx *ctx, qn_q4_job *job, const float *impor
 	double sum = 0;
 	for (int64_t i = 0; i < job->cols; i++) {
 		if (!(importance[i] >= 0) || isinf(importance[i]))
-			QN_FAIL(ctx, QUERN_ERR_NUMERIC, "importance of column %lld is %g, not a finite number >= 0", (long long)i, (double)importance[i]);
+			QN_FAIL(ctx, QUERN_ERR_NUMERIC, "importance of column %lld is %g, not a finite number >= 0", (long long)i,
+				(double)importance[i]);
 		sum += (double)importance[i];
 	}
 	if (sum <= 0)
@@ -51,8 +54,12 @@ qn_status qn_q4_job_init(qn_ctx *ctx, qn_q4_job *job, int64_t rows, int64_t cols
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "bits %d out of range for q4_0: 1 to 4", bits);
 	if (!(p > 0 && p <= 1))
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "percentile %g out of range: above 0, at most 1", p);
-	*job = (qn_q4_job){.rounding = rounding, .bits = bits, .half = (float)(1 << bits) / 2, .rank = (float)p * (QN_BLOCK - 1),
-		.half_source = o->half_source, .cols = cols};
+	*job = (qn_q4_job){.rounding = rounding,
+		.bits = bits,
+		.half = (float)(1 << bits) / 2,
+		.rank = (float)p * (QN_BLOCK - 1),
+		.half_source = o->half_source,
+		.cols = cols};
 	float n = (float)(1 << bits);
 	job->n_grids = bits < 4 ? 2 : 1;
 	fill_grid(&job->grid[0], -job->half, 1, n - 1, QN_Q4_CANDIDATES / 2, spans[bits].even);

@@ -9,7 +9,8 @@ enum { QN_Q4_CANDIDATES = 32, QN_Q4_GRIDS = 2, QN_Q4_REFITS = 4 };
 /* A family is refined when its best scale's error times this is below the best so far: refits gain less. */
 #define QN_Q4_HOPE 0.75f
 
-/* Levels low + step * k, k = 0..last. The first `split` candidates are one family (one sign), the rest the other; each family's best is refined. */
+/* Levels low + step * k, k = 0..last. The first `split` candidates are one family (one sign), the rest the other; each family's best is
+ * refined. */
 typedef struct qn_q4_grid {
 	float low, step, last;
 	int split;
@@ -19,8 +20,8 @@ typedef struct qn_q4_grid {
 typedef struct qn_q4_job {
 	qn_rounding rounding;
 	int bits;
-	float half;          /* 2^bits / 2 */
-	float rank;          /* MINMAX: place of the quantile among the 32 sorted magnitudes; 31: the maximum */
+	float half; /* 2^bits / 2 */
+	float rank; /* MINMAX: place of the quantile among the 32 sorted magnitudes; 31: the maximum */
 	bool half_source;
 	int n_grids;
 	qn_q4_grid grid[QN_Q4_GRIDS];

@@ -1,15 +1,15 @@
 /* q4_fast.c - the Q4_0 quantizer in loops that compilers turn into vector code; same bytes as q4_reference.c.
  *
  * Every loop runs over a whole block or over all candidate scales, without branches. Sums keep the reference's order: over candidates
- * side by side, value after value; over a block as a tree. The bodies are compiled once for the base instruction set and once for a wide one,
- * and once for each rule, so that the rule's constants are known. */
+ * side by side, value after value; over a block as a tree. The bodies are compiled once for the base instruction set and once for a wide
+ * one, and once for each rule, so that the rule's constants are known. */
 #include "passes/quant/q4_block.h"
 
 #include <math.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-trapping-math") /* lets both sides of a choice be computed; no value changes */
-#define WHOLE _Pragma("GCC unroll 1") /* taken apart before it is vectorized, a short loop ends as scalar code */
+#define WHOLE _Pragma("GCC unroll 1")    /* taken apart before it is vectorized, a short loop ends as scalar code */
 #else
 #define WHOLE
 #endif
@@ -58,7 +58,8 @@ INLINE void half_round(float *x)
 	bits32 *bits = (bits32 *)x;
 	for (int i = 0; i < N; i++) {
 		int32_t u = bits[i], a = u & 0x7fffffff;
-		float magnitude = fabsf(x[i]), small = (magnitude + 0.75f) - 0.75f; /* here one unit of the sum is one unit of a subnormal */
+		float magnitude = fabsf(x[i]),
+		      small = (magnitude + 0.75f) - 0.75f; /* here one unit of the sum is one unit of a subnormal */
 		int32_t r = to_bits(small), normal = (a + 0xfff + ((a >> 13) & 1)) & ~0x1fff;
 		normal = normal > F16_LARGEST ? F32_INF : normal;
 		normal = a > F32_INF ? a : normal;
@@ -162,7 +163,10 @@ INLINE float storable(float d)
 	return from_half(to_half(d > 65504 ? 65504 : d < -65504 ? -65504 : d));
 }
 
-INLINE float inverse_of(float d) { return 1 / (d == 0 ? 1 : d); }
+INLINE float inverse_of(float d)
+{
+	return 1 / (d == 0 ? 1 : d);
+}
 
 /* The grid's level nearest to v / d */
 INLINE float level_of(const qn_q4_grid *g, float step, float v, float inverse)
@@ -288,7 +292,8 @@ INLINE void note(usual *u, qn_quant_report *r, int64_t block, float exact, uint1
 	u->most = a > u->most ? a : u->most;
 }
 
-INLINE void strip(const qn_q4_job *job, qn_rounding rule, bool plain, const float *w, int64_t first, int64_t n, uint8_t *out, qn_quant_report *r)
+INLINE void strip(
+	const qn_q4_job *job, qn_rounding rule, bool plain, const float *w, int64_t first, int64_t n, uint8_t *out, qn_quant_report *r)
 {
 	usual u = {0, 0x7fff, 0};
 	float weight[N];
@@ -337,8 +342,8 @@ INLINE void blocks(const qn_q4_job *job, const float *w, int64_t first, int64_t 
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define WIDE 1
-__attribute__((target("avx2"))) static void blocks_avx2(const qn_q4_job *job, const float *w, int64_t first, int64_t n, uint8_t *out,
-	qn_quant_report *r)
+__attribute__((target("avx2"))) static void blocks_avx2(
+	const qn_q4_job *job, const float *w, int64_t first, int64_t n, uint8_t *out, qn_quant_report *r)
 {
 	blocks(job, w, first, n, out, r);
 }
@@ -351,8 +356,8 @@ __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=51
 
 static bool has_avx512(void)
 {
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
-		&& __builtin_cpu_supports("avx512vl");
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+	       __builtin_cpu_supports("avx512vl");
 }
 #endif
 

@@ -1,9 +1,13 @@
-/* q4_reference.c - the plain Q4_0 quantizer, the definition of the bytes. One value at a time, in the order written; q4_fast.c must agree bit for bit. */
+/* q4_reference.c - the plain Q4_0 quantizer, the definition of the bytes. One value at a time, in the order written; q4_fast.c must agree
+ * bit for bit. */
 #include "passes/quant/q4_block.h"
 
 #include <math.h>
 
-static float half_rounded(float f) { return qn_f16_to_f32(qn_f32_to_f16(f)); }
+static float half_rounded(float f)
+{
+	return qn_f16_to_f32(qn_f32_to_f16(f));
+}
 
 /* Orders m so that m[k] is what a sort would put there, nothing smaller after it and nothing larger before it. */
 static void select_place(float *m, int64_t n, int64_t k)
@@ -140,7 +144,10 @@ static float storable(float d)
 }
 
 /* A scale of 0 makes every level worth 0, so its inverse is free */
-static float inverse_of(float d) { return 1 / (d == 0 ? 1 : d); }
+static float inverse_of(float d)
+{
+	return 1 / (d == 0 ? 1 : d);
+}
 
 /* The grid's level nearest to v / d */
 static float level_of(const qn_q4_grid *g, float v, float d)

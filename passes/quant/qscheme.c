@@ -31,7 +31,8 @@ qn_status qn_floats_take(qn_ctx *ctx, qn_arena *a, const quern_floats *f, const 
 	size_t bytes;
 	for (int i = 0; i < f->rank; i++)
 		if (f->dim[i] < 0 || __builtin_mul_overflow(n, f->dim[i], &n))
-			QN_FAIL(ctx, QUERN_ERR_SHAPE, "axis %d of %lld items: negative, or the product of the axes overflows", i, (long long)f->dim[i]);
+			QN_FAIL(ctx, QUERN_ERR_SHAPE, "axis %d of %lld items: negative, or the product of the axes overflows", i,
+				(long long)f->dim[i]);
 	if (!qn_dtype_bytes(QN_F32, n, &bytes))
 		QN_FAIL(ctx, QUERN_ERR_SHAPE, "the product of the axes overflows");
 	*count = n;
@@ -52,8 +53,9 @@ void qn_report_public(const qn_quant_report *r, quern_scale_report *out)
 void qn_report_warn(qn_ctx *ctx, const char *what, const qn_quant_report *r)
 {
 	if (r->subnormal || r->flushed)
-		qn_log(ctx, QUERN_LOG_WARN, "%s: %lld of %lld scales are too small for f16: %lld lost bits, %lld became 0; the first is number %lld", what,
-			(long long)(r->subnormal + r->flushed), (long long)r->scales, (long long)r->subnormal, (long long)r->flushed,
+		qn_log(ctx, QUERN_LOG_WARN,
+			"%s: %lld of %lld stored numbers are too small for f16: %lld lost bits, %lld became 0; the first is number %lld",
+			what, (long long)(r->subnormal + r->flushed), (long long)r->scales, (long long)r->subnormal, (long long)r->flushed,
 			(long long)r->first_weak);
 }
 
@@ -166,7 +168,8 @@ static qn_status min_max(qn_ctx *ctx, qn_arena *scratch, void *args)
 	return qn_quant_check(ctx, "values", &all, false);
 }
 
-quern_status quern_qscheme_new(quern_context *c, int n_bits, int64_t group_size, const uint16_t *scales, int64_t n_groups, quern_qscheme **out)
+quern_status quern_qscheme_new(
+	quern_context *c, int n_bits, int64_t group_size, const uint16_t *scales, int64_t n_groups, quern_qscheme **out)
 {
 	making m = {.scales = scales, .bits = n_bits, .group = group_size, .n = n_groups, .number = 1, .out = out};
 	return make(&c->ctx, from_scales, &m);
@@ -178,8 +181,8 @@ quern_status quern_qscheme_divided(const quern_qscheme *s, double factor, quern_
 	return make(s->ctx, from_scales, &m);
 }
 
-quern_status quern_qscheme_min_max(quern_context *c, const quern_floats *values, int n_bits, int64_t group_size, double percentile,
-	quern_qscheme **out)
+quern_status quern_qscheme_min_max(
+	quern_context *c, const quern_floats *values, int n_bits, int64_t group_size, double percentile, quern_qscheme **out)
 {
 	making m = {.values = values, .bits = n_bits, .group = group_size, .number = percentile, .out = out};
 	QN_TRY(make(&c->ctx, min_max, &m));
@@ -193,11 +196,26 @@ void quern_qscheme_free(quern_qscheme *s)
 		qn_heap(s->ctx, s, s->bytes, 0);
 }
 
-int quern_qscheme_bits(const quern_qscheme *s) { return s->bits; }
-int64_t quern_qscheme_group_size(const quern_qscheme *s) { return s->group; }
-int64_t quern_qscheme_groups(const quern_qscheme *s) { return s->n; }
-const uint16_t *quern_qscheme_scales(const quern_qscheme *s) { return s->scale; }
-void quern_qscheme_report(const quern_qscheme *s, quern_scale_report *out) { qn_report_public(&s->report, out); }
+int quern_qscheme_bits(const quern_qscheme *s)
+{
+	return s->bits;
+}
+int64_t quern_qscheme_group_size(const quern_qscheme *s)
+{
+	return s->group;
+}
+int64_t quern_qscheme_groups(const quern_qscheme *s)
+{
+	return s->n;
+}
+const uint16_t *quern_qscheme_scales(const quern_qscheme *s)
+{
+	return s->scale;
+}
+void quern_qscheme_report(const quern_qscheme *s, quern_scale_report *out)
+{
+	qn_report_public(&s->report, out);
+}
 
 /* --- use --------------------------------------------------------------------------------------------- */
 
@@ -251,8 +269,8 @@ static bool host_is_arm(void)
 #endif
 }
 
-quern_status quern_qscheme_dequantize(const quern_qscheme *s, const uint8_t *codes, int64_t n, quern_machine machine, quern_element type,
-	float *values)
+quern_status quern_qscheme_dequantize(
+	const quern_qscheme *s, const uint8_t *codes, int64_t n, quern_machine machine, quern_element type, float *values)
 {
 	QN_TRY(check_count(s, n));
 	bool half = type == QUERN_F16 || machine == QUERN_MACHINE_ARM || (machine == QUERN_MACHINE_HOST && host_is_arm());

@@ -56,7 +56,8 @@ static qn_status compress(quern_qtensor *t, qn_arena *scratch, const making *m, 
 		const quern_u8_compressor *c = &t->chain[i];
 		uint8_t *next = qn_arena_alloc(scratch, c->bound(c->user, t->length[i]));
 		if (!c->compress(c->user, codes, t->length[i], next, &t->length[i + 1]))
-			QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "compressor '%s' refuses the codes; chain one that takes what the one before it gives", c->name);
+			QN_FAIL(t->ctx, QUERN_ERR_CONFIG,
+				"compressor '%s' refuses the codes; chain one that takes what the one before it gives", c->name);
 		codes = next;
 	}
 	t->stored = qn_arena_alloc(a, t->length[t->n_chain]);
@@ -71,8 +72,8 @@ static qn_status make(qn_ctx *ctx, qn_arena *scratch, void *args)
 	const quern_qscheme *s = m->scheme;
 	QN_TRY(check_shape(ctx, m->values));
 	if (s->bits != 4 || s->group != QN_BLOCK)
-		QN_FAIL(ctx, QUERN_ERR_CONFIG, "q4_0 needs a scheme of 4 bits and groups of %d, not of %d bits and groups of %lld", QN_BLOCK, s->bits,
-			(long long)s->group);
+		QN_FAIL(ctx, QUERN_ERR_CONFIG, "q4_0 needs a scheme of 4 bits and groups of %d, not of %d bits and groups of %lld",
+			QN_BLOCK, s->bits, (long long)s->group);
 	quern_qtensor *t = qn_heap(ctx, NULL, 0, sizeof *t);
 	*t = (quern_qtensor){.ctx = ctx, .machine = m->machine, .type = m->values->type, .rank = m->values->rank, .count = 1};
 	qn_arena_init(&t->arena, ctx);
@@ -80,7 +81,8 @@ static qn_status make(qn_ctx *ctx, qn_arena *scratch, void *args)
 	for (int i = 0; i < t->rank; i++) {
 		t->dim[i] = m->values->dim[i];
 		if (t->dim[i] < 0 || __builtin_mul_overflow(t->count, t->dim[i], &t->count))
-			QN_FAIL(ctx, QUERN_ERR_SHAPE, "axis %d of %lld items: negative, or the product of the axes overflows", i, (long long)t->dim[i]);
+			QN_FAIL(ctx, QUERN_ERR_SHAPE, "axis %d of %lld items: negative, or the product of the axes overflows", i,
+				(long long)t->dim[i]);
 	}
 	QN_TRY(quern_qscheme_new(m->context, s->bits, s->group, s->scale, s->n, &t->scheme));
 	t->scheme->report = s->report;
@@ -124,11 +126,26 @@ void quern_qtensor_free(quern_qtensor *t)
 	qn_heap(t->ctx, t, sizeof *t, 0);
 }
 
-const quern_qscheme *quern_qtensor_scheme(const quern_qtensor *t) { return t->scheme; }
-int quern_qtensor_rank(const quern_qtensor *t) { return t->rank; }
-const int64_t *quern_qtensor_dims(const quern_qtensor *t) { return t->dim; }
-int64_t quern_qtensor_count(const quern_qtensor *t) { return t->count; }
-size_t quern_qtensor_code_bytes(const quern_qtensor *t) { return t->length[t->n_chain]; }
+const quern_qscheme *quern_qtensor_scheme(const quern_qtensor *t)
+{
+	return t->scheme;
+}
+int quern_qtensor_rank(const quern_qtensor *t)
+{
+	return t->rank;
+}
+const int64_t *quern_qtensor_dims(const quern_qtensor *t)
+{
+	return t->dim;
+}
+int64_t quern_qtensor_count(const quern_qtensor *t)
+{
+	return t->count;
+}
+size_t quern_qtensor_code_bytes(const quern_qtensor *t)
+{
+	return t->length[t->n_chain];
+}
 
 /* --- back --------------------------------------------------------------------------------------------- */
 
@@ -187,7 +204,10 @@ quern_status quern_qtensor_floats(const quern_qtensor *t, float *values)
 
 /* --- files --------------------------------------------------------------------------------------------- */
 
-size_t quern_qtensor_dat_bytes(const quern_qtensor *t) { return QN_DAT_HEADER + (size_t)t->count / QN_BLOCK * QN_Q4_0_BYTES; }
+size_t quern_qtensor_dat_bytes(const quern_qtensor *t)
+{
+	return QN_DAT_HEADER + (size_t)t->count / QN_BLOCK * QN_Q4_0_BYTES;
+}
 
 static qn_status file_bytes(const reading *r, qn_arena *scratch, const char *name, uint8_t **file, size_t *n)
 {
@@ -235,7 +255,8 @@ static qn_status write_dat(qn_ctx *ctx, qn_arena *scratch, void *args)
 		if (status != QUERN_OK)
 			return qn_prefix(ctx, status, "'%s'", path);
 		if (old.n != n || memcmp(old.data, file, n))
-			QN_FAIL(ctx, QUERN_ERR_CONFIG, "label '%s' is taken: '%s' holds other bytes; give this tensor a label of its own", r->label, path);
+			QN_FAIL(ctx, QUERN_ERR_CONFIG, "label '%s' is taken: '%s' holds other bytes; give this tensor a label of its own",
+				r->label, path);
 		return QUERN_OK;
 	}
 	if (errno != ENOENT)

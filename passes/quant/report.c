@@ -4,7 +4,10 @@
 #include <math.h>
 #include <omp.h>
 
-void qn_report_init(qn_quant_report *r) { *r = (qn_quant_report){.first_bad = -1, .first_weak = -1}; }
+void qn_report_init(qn_quant_report *r)
+{
+	*r = (qn_quant_report){.first_bad = -1, .first_weak = -1};
+}
 
 static int64_t earlier(int64_t a, int64_t b)
 {
@@ -80,11 +83,15 @@ qn_status qn_quant_check(qn_ctx *ctx, const char *name, const qn_quant_report *r
 		QN_FAIL(ctx, QUERN_ERR_NUMERIC, "tensor '%s': %lld values are NaN or infinite, the first at flat index %lld", name,
 			(long long)r->bad_values, (long long)r->first_bad);
 	if (r->overflowed)
-		QN_FAIL(ctx, QUERN_ERR_NUMERIC, "tensor '%s': %lld of %lld scales are too large for f16 (largest 65504), the first is number %lld; use f32", name,
-			(long long)r->overflowed, (long long)r->scales, (long long)r->first_weak);
+		QN_FAIL(ctx, QUERN_ERR_NUMERIC,
+			"tensor '%s': %lld of %lld stored numbers are too large for f16 (largest 65504), the first is number %lld; use f32",
+			name, (long long)r->overflowed, (long long)r->scales, (long long)r->first_weak);
 	if (strict && r->subnormal + r->flushed)
-		QN_FAIL(ctx, QUERN_ERR_NUMERIC, "tensor '%s': %lld of %lld scales are too small for f16 (%lld of them became 0), the first is number %lld; use f32", name,
-			(long long)(r->subnormal + r->flushed), (long long)r->scales, (long long)r->flushed, (long long)r->first_weak);
+		QN_FAIL(ctx, QUERN_ERR_NUMERIC,
+			"tensor '%s': %lld of %lld stored numbers are too small for f16 (%lld of them became 0), the first is number %lld; "
+			"use f32",
+			name, (long long)(r->subnormal + r->flushed), (long long)r->scales, (long long)r->flushed,
+			(long long)r->first_weak);
 	return QUERN_OK;
 }
 
@@ -96,7 +103,10 @@ qn_status qn_report_give(qn_ctx *ctx, const qn_quant_report *r, qn_quant_report 
 	return QUERN_OK;
 }
 
-int qn_quant_threads(const qn_ctx *ctx) { return ctx->threads > 0 ? ctx->threads : omp_get_max_threads(); }
+int qn_quant_threads(const qn_ctx *ctx)
+{
+	return ctx->threads > 0 ? ctx->threads : omp_get_max_threads();
+}
 
 void qn_quant_error(qn_ctx *ctx, const float *exact, const float *got, int64_t n, double *signal, double *noise)
 {
@@ -121,4 +131,7 @@ void qn_quant_error(qn_ctx *ctx, const float *exact, const float *got, int64_t n
 	}
 }
 
-double qn_snr_db(double signal, double noise) { return noise > 0 ? 10 * log10(signal / noise) : INFINITY; }
+double qn_snr_db(double signal, double noise)
+{
+	return noise == 0 ? INFINITY : 10 * log10(signal / noise);
+}

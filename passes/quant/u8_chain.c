@@ -5,9 +5,15 @@
 
 /* --- bit packing: a number of bits travels in the user pointer ----------------------------------------- */
 
-static int bits_of(void *user) { return (int)(intptr_t)user; }
+static int bits_of(void *user)
+{
+	return (int)(intptr_t)user;
+}
 
-static size_t packed_bytes(void *user, size_t n) { return n / 8 * (size_t)bits_of(user) + (n % 8 * (size_t)bits_of(user) + 7) / 8; }
+static size_t packed_bytes(void *user, size_t n)
+{
+	return n / 8 * (size_t)bits_of(user) + (n % 8 * (size_t)bits_of(user) + 7) / 8;
+}
 
 static bool pack(void *user, const uint8_t *in, size_t n, uint8_t *out, size_t *n_out)
 {
@@ -114,4 +120,7 @@ static bool run_decompress(void *user, const uint8_t *in, size_t n, uint8_t *out
 	return done == n_out;
 }
 
-quern_u8_compressor quern_u8_run_length(void) { return (quern_u8_compressor){"run length", NULL, run_bound, run_compress, run_decompress}; }
+quern_u8_compressor quern_u8_run_length(void)
+{
+	return (quern_u8_compressor){"run length", NULL, run_bound, run_compress, run_decompress};
+}

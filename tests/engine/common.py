@@ -125,7 +125,7 @@ def _serve(pipe):
             feeds = rest[0]
             if isinstance(feeds, dict):
                 feeds = [feeds[n] for n in names] if set(names) <= set(feeds) else list(feeds.values())
-            pipe.send((True, [numpy.array(o.to_numpy()) for o in runnable.run([numpy.ascontiguousarray(f) for f in feeds])]))
+            pipe.send((True, [numpy.array(o.to_numpy()) for o in runnable.run([numpy.array(f, order='C') for f in feeds])]))
         except Exception as error:  # the engine's own errors are text
             loaded = None
             pipe.send((False, "the engine: " + " ".join(str(error).split())[:400]))

@@ -658,6 +658,15 @@ def dynamic_quantize_matmul():
     return g.model(floats("y")), g.feed
 
 
+@refused("already quantized", "MatMulInteger", "export the float model")
+def dynamic_quantization():
+    g = Graph()
+    ins = [g.x("a", rnd(2, 64), ["N", 64]), g.w("w", np.ones((64, 32), np.int8)), g.w("s", np.array(0.01, np.float32))]
+    g.op("DynamicQuantizeLinear", ["a"], ["q", "scale", "zero"], domain=""), g.op("MatMulInteger", ["q", "w", "zero"], ["sums"], domain="")
+    g.op("Cast", ["sums"], ["f"], domain="", to=1), g.op("Mul", ["scale", "s"], ["both"], domain=""), g.op("Mul", ["f", "both"], ["y"], domain="")
+    return g.model(floats("y")), g.feed
+
+
 # --- runner ---------------------------------------------------------------------------------------------------------------------
 TRACT = """
 import os, sys

@@ -1,4 +1,4 @@
-/* test_emit.c - the text and the variables that a graph becomes, names above all; tests/engine runs such archives. */
+/* test_emit.c - the text and the variables that a graph becomes; tests/engine runs such archives. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,6 @@
 
 #include "passes/nnef/emitter.h"
 #include "passes/nnef/folder.h"
-#include "passes/nnef/nnef_text.h"
 #include "passes/passes.h"
 
 #include <math.h>
@@ -169,9 +168,9 @@ static void test_input_types(void **state)
 	(void)state;
 	const char *dims[] = {"n"};
 	const qn_dtype types[] = {QN_F32, QN_I64, QN_BOOL, QN_I32, QN_F16, QN_U8};
-	const char *want[] = {"a0 = external<scalar>(shape=[n]);", "a1 = external<integer>(shape=[n]);", "a2 = external<logical>(shape=[n]);",
-		"a3 = tract_core_external(shape=[n], datum_type='i32');", "a4 = tract_core_external(shape=[n], datum_type='f16');",
-		"a5 = tract_core_external(shape=[n], datum_type='u8');"};
+	const char *want[] = {"a0 = external<scalar>(shape=[n]);", "a1 = external<integer>(shape=[n]);",
+		"a2 = external<logical>(shape=[n]);", "a3 = tract_core_external(shape=[n], datum_type='i32');",
+		"a4 = tract_core_external(shape=[n], datum_type='f16');", "a5 = tract_core_external(shape=[n], datum_type='u8');"};
 	for (size_t i = 0; i < QN_LEN(types); i++)
 		output(apply2("Identity", "y", input(qn_arena_printf(&arena, "a%zu", i), types[i], 1, dims), NULL),
 			qn_arena_printf(&arena, "y%zu", i));
@@ -181,46 +180,6 @@ static void test_input_types(void **state)
 }
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
-static void test_identifiers(void **state)
-{
-	(void)state;
-	qn_emitter em = {.arena = &arena, .ids = qn_names_new(&arena), .labels = qn_names_new(&arena), .symbols = qn_names_new(&arena)};
-	em.symbol_lines.arena = &arena;
-	const char *cases[][2] = {{"/encoder/layer.0/query/MatMul_output_0", "encoder_layer_0_query_MatMul_output_0"}, {"logits", "logits"},
-		{"logits", "logits_2"}, {"_x", "_x"}, {"0", "v_0"}, {"", "v"}, {"///", "v_2"}, {"onnx::MatMul_7", "onnx__MatMul_7"},
-		{"inference", "v_inference"}, {"true", "v_true"}, {"graph", "v_graph"}, {"graphs", "graphs"}, {"in", "v_in"}, {"caf\xc3\xa9", "caf"},
-		{"a.b", "a_b"}, {"a-b", "a_b_2"}};
-	for (size_t i = 0; i < QN_LEN(cases); i++)
-		assert_string_equal(qn_emit_identifier(&em, cases[i][0]), cases[i][1]);
-	char longest[400];
-	memset(longest, 'q', sizeof longest - 1);
-	longest[sizeof longest - 1] = '\0';
-	const char *a = qn_emit_identifier(&em, longest), *b = qn_emit_identifier(&em, longest);
-	assert_true(strlen(a) <= 128 && strlen(b) <= 128 && strcmp(a, b));
-	assert_string_equal(qn_emit_symbol(&em, "s + 1"), "s___1");
-	assert_string_equal(qn_emit_symbol(&em, " "), "dim");
-	assert_string_equal(qn_emit_symbol(&em, "s + 1"), "s___1");
-	assert_string_equal(qn_emit_symbol(&em, "DynamicDimension.0"), "DynamicDimension_0");
-	assert_string_equal(qn_emit_symbol(&em, "logits"), "logits_3");
-}
-
-static void test_labels(void **state)
-{
-	(void)state;
-	qn_emitter em = {.arena = &arena, .labels = qn_names_new(&arena)};
-	const char *cases[][2] = {{"encoder.layer.0.weight", "encoder.layer.0.weight"}, {"/a/b", "a/b"}, {"../../etc/passwd", "etc/passwd"},
-		{"a//./b", "a/b_2"}, {"A/B", "A/B_3"}, {"", "value"}, {"..", "value_2"}, {"a\\b", "a_b"}, {"a'b\"c\n", "a_b_c_"}, {"x.dat/y", "x.dat_/y"},
-		{"onnx::MatMul_7", "onnx__MatMul_7"}, {"c/", "c"}};
-	for (size_t i = 0; i < QN_LEN(cases); i++) {
-		const char *label = qn_emit_label(&em, cases[i][0]);
-		assert_string_equal(label, cases[i][1]);
-		assert_true(qn_path_is_inside(qn_arena_printf(&arena, "%s.dat", label)));
-	}
-	qn_text deep = {.arena = &arena};
-	for (int i = 0; i < 500; i++)
-		qn_text_add(&deep, "part/");
-	assert_true(strlen(qn_emit_label(&em, deep.s)) <= 200);
-}
 
 /* A value, a symbol and an input that all want one name; the input gets it. */
 static void test_name_clash(void **state)
@@ -295,51 +254,6 @@ static void test_literals(void **state)
 	assert_int_equal(count(text, "variable<"), 1);
 }
 
-static void test_floats(void **state)
-{
-	(void)state;
-	qn_emit e = {.arena = &arena, .ctx = &ctx, .graph = g};
-	const double cases[] = {0, -0.0, 1, -1, 0.1f, 1e-5f, 3.4028234663852886e38, -3.4028234663852886e38, 1e-45, 1.17549435e-38, 16777217, 1e10};
-	for (size_t i = 0; i < QN_LEN(cases); i++) {
-		const char *s = qn_emit_float(&e, cases[i]);
-		assert_true(strtof(s, NULL) == (float)cases[i]);
-		assert_non_null(strpbrk(s, ".e"));
-	}
-	uint32_t seed = 1;
-	for (int i = 0; i < 20000; i++) {
-		seed = seed * 1664525u + 1013904223u;
-		float f;
-		memcpy(&f, &seed, sizeof f);
-		if (isfinite(f))
-			assert_true(strtof(qn_emit_float(&e, (double)f), NULL) == f);
-	}
-	assert_string_equal(qn_emit_float(&e, INFINITY), "inf");
-	assert_string_equal(qn_emit_float(&e, 0.5), "0.5");
-	assert_string_equal(qn_emit_float(&e, 2), "2.0");
-}
-
-static const char *dim_text(qn_emit *e, qn_dim d) { return qn_emit_dim(e, d); }
-
-static void test_dims(void **state)
-{
-	(void)state;
-	qn_emitter em = {.arena = &arena, .ids = qn_names_new(&arena), .symbols = qn_names_new(&arena)};
-	em.symbol_lines.arena = &arena;
-	em.base = (qn_emit){.arena = &arena, .ctx = &ctx, .graph = g, .emitter = &em};
-	qn_dims *t = g->dims;
-	qn_dim s = qn_dim_symbol(t, "s"), b = qn_dim_symbol(t, "b 1"), two = qn_dim_const(2);
-	assert_string_equal(dim_text(&em.base, qn_dim_sub(t, qn_dim_const(0), s)), "0-s");
-	assert_string_equal(dim_text(&em.base, qn_dim_min(t, qn_dim_sub(t, qn_dim_const(-3), s), qn_dim_sub(t, two, b))),
-		"min(0-s - 3,2 - b_1)");
-	assert_string_equal(dim_text(&em.base, qn_dim_floordiv(t, s, two)), "s/2");
-	assert_int_equal(em.status, QUERN_OK);
-	dim_text(&em.base, qn_dim_floordiv(t, s, b));
-	assert_int_equal(em.status, QUERN_ERR_UNSUPPORTED);
-	em.status = QUERN_OK;
-	dim_text(&em.base, qn_dim_symbol(t, "?nonzero"));
-	assert_int_equal(em.status, QUERN_ERR_UNSUPPORTED);
-}
-
 /* --- outputs -------------------------------------------------------------------------------------------------------- */
 static void test_outputs(void **state)
 {
@@ -369,7 +283,8 @@ static void test_outputs(void **state)
 static void test_rows_without_emission(void **state)
 {
 	(void)state;
-	static const qn_op first = {.name = "First", .infer = qn_infer_same, .max_in = 1}, second = {.name = "Second", .infer = qn_infer_same, .max_in = 1};
+	static const qn_op first = {.name = "First", .infer = qn_infer_same, .max_in = 1};
+	static const qn_op second = {.name = "Second", .infer = qn_infer_same, .max_in = 1};
 	const char *dims[] = {"n"};
 	qn_value *v = input("x", QN_F32, 1, dims);
 	v = qn_graph_node(g, NULL, &first, "a", &v, 1, 1)->out[0];
@@ -400,50 +315,26 @@ static void test_unknown_facts(void **state)
 	assert_int_equal(qn_emit_graph(&ctx, g, QN_TARGET_KHRONOS, ar), QUERN_ERR_UNSUPPORTED);
 }
 
-/* --- reading it back ------------------------------------------------------------------------------------------------- */
-static void test_reader(void **state)
+static bool stop_at_two(void *user, const char *stage, size_t done, size_t total)
 {
-	(void)state;
-	const char *good = "version 1.0; # a comment\nextension tract_symbol B;\nextension KHR_enable_operator_expressions;\n"
-			   "fragment f<?>( x: tensor<?> ) -> ( y: tensor<?> ) { y = x + 1.0; }\nfragment g(x: tensor<scalar>) -> (y: tensor<scalar>);\n"
-			   "graph net(a, b) -> (y, z) {\n a = external<scalar>(shape=[B, 4]);\n b = tract_core_external(datum_type='i32', shape=[B*2]);\n"
-			   " w = variable<scalar>(shape=[4], label='x ; y');\n (y, v) = split2(f(a) + w, axis=1-1);\n z = f(add(a, a)) < w;\n}\n";
-	qn_nnef_text t;
-	assert_int_equal(qn_nnef_text_read(&ctx, &arena, good, &t), QUERN_OK);
-	assert_string_equal(t.graph, "net");
-	assert_int_equal(t.n_inputs, 2);
-	assert_string_equal(t.inputs[1].definition, "tract_core_external(datum_type='i32', shape=[B*2])");
-	assert_string_equal(t.outputs[0].definition, "split2(f(a) + w, axis=1-1)");
-	assert_string_equal(t.symbols[0], "B");
-	assert_string_equal(t.labels[0], "x ; y");
-	assert_string_equal(t.operators[0].name, "add");
-	assert_int_equal(t.operators[0].count, 2);
-	for (size_t n = 0; n + 1 < strlen(good); n++) /* cut anywhere: an error, never more */
-		assert_int_equal(qn_nnef_text_read(&ctx, &arena, qn_arena_strndup(&arena, good, n), &t), QUERN_ERR_FORMAT);
-	assert_int_equal(qn_nnef_text_read(&ctx, &arena, "version 1.0;\ngraph g(a) -> (a)\n{ a = 'x; }", &t), QUERN_ERR_FORMAT);
-	assert_non_null(strstr(ctx.message, "line 3"));
+	assert_string_equal(stage, "write");
+	assert_int_equal(total, 3);
+	*(size_t *)user = done;
+	return done < 2;
 }
 
-static void test_described(void **state)
+static void test_cancelled(void **state)
 {
 	(void)state;
-	test_document(state);
-	quern_context *c = quern_open(NULL);
-	quern_archive *ar;
-	assert_int_equal(quern_archive_open(c, path_of("out"), &ar), QUERN_OK);
-	assert_int_equal(quern_archive_variables(ar), 1);
-	quern_variable v;
-	quern_archive_variable(ar, 0, &v);
-	assert_string_equal(v.label, "encoder.layer.0.bias");
-	assert_string_equal(v.type, "f32");
-	assert_true(v.used && v.rank == 2 && v.shape[1] == 4 && v.bytes == 16);
-	assert_int_equal(quern_archive_operators(ar), 3);
-	quern_archive_free(ar);
-	assert_int_equal(unlink(path_of("out/encoder.layer.0.bias.dat")), 0);
-	assert_int_equal(quern_archive_open(c, path_of("out"), &ar), QUERN_ERR_FORMAT);
-	assert_null(ar);
-	assert_non_null(strstr(quern_message(c), "encoder.layer.0.bias"));
-	quern_close(c);
+	const char *dims[] = {"n"};
+	size_t done = 0;
+	output(apply2("Exp", "c", apply2("Exp", "b", apply2("Exp", "a", input("x", QN_F32, 1, dims), NULL), NULL), NULL), "y");
+	infer();
+	ctx.progress = stop_at_two;
+	ctx.progress_user = &done;
+	assert_int_equal(try_emit("out"), QUERN_ERR_CANCELLED);
+	ctx.progress = NULL;
+	assert_int_equal(done, 2);
 }
 
 int main(void)
@@ -451,19 +342,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_document, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_input_types, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_identifiers, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_name_clash, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stored_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_recipes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_literals, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_floats, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_dims, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_outputs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rows_without_emission, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_facts, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_reader, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_described, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cancelled, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,8 @@ static uint8_t *made(int version, const char *dict, const void *data, size_t byt
 	return f;
 }
 
-static void expect(int version, const char *dict, const void *data, size_t bytes, qn_dtype type, int rank, const int64_t *dim, const double *want)
+static void expect(
+	int version, const char *dict, const void *data, size_t bytes, qn_dtype type, int rank, const int64_t *dim, const double *want)
 {
 	size_t n;
 	qn_tensor t;
@@ -139,8 +140,10 @@ static void test_refuses(void **state)
 	expect_refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}", QUERN_ERR_FORMAT, "whole number expected at '-2");
 	expect_refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (2", QUERN_ERR_FORMAT, "',' or ')' expected");
 	expect_refusal("{'descr': '<f4', 'fortran_order': False, 'color': 1}", QUERN_ERR_FORMAT, "unknown key 'color'");
-	expect_refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (17,)}", QUERN_ERR_FORMAT, "68 bytes of data wanted, 64 available");
-	expect_refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", QUERN_ERR_FORMAT, "axis 0 is too long");
+	expect_refusal(
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (17,)}", QUERN_ERR_FORMAT, "68 bytes of data wanted, 64 available");
+	expect_refusal(
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", QUERN_ERR_FORMAT, "axis 0 is too long");
 	expect_refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", QUERN_ERR_FORMAT, "overflows");
 	expect_refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,)}", QUERN_ERR_FORMAT, "overflows");
 	expect_refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", QUERN_ERR_UNSUPPORTED, "more than 8 axes");

@@ -20,9 +20,19 @@
 static const struct golden {
 	const char *name, *percentile;
 } cases[] = {
-	{"normal_64x128", "1.0"}, {"normal_64x128", "0.99"}, {"normal_64x128", "0.9"}, {"heavy_tail_48x96", "1.0"}, {"heavy_tail_48x96", "0.999"},
-	{"zeros_4x64", "1.0"}, {"edges_8x64", "1.0"}, {"tiny_4x32", "1.0"}, {"subnormal_scale_4x32", "1.0"}, {"large_4x32", "1.0"},
-	{"conv_16x8x4", "1.0"}, {"conv_8x4x4x2", "1.0"}, {"f16_16x64", "1.0"},
+	{"normal_64x128", "1.0"},
+	{"normal_64x128", "0.99"},
+	{"normal_64x128", "0.9"},
+	{"heavy_tail_48x96", "1.0"},
+	{"heavy_tail_48x96", "0.999"},
+	{"zeros_4x64", "1.0"},
+	{"edges_8x64", "1.0"},
+	{"tiny_4x32", "1.0"},
+	{"subnormal_scale_4x32", "1.0"},
+	{"large_4x32", "1.0"},
+	{"conv_16x8x4", "1.0"},
+	{"conv_8x4x4x2", "1.0"},
+	{"f16_16x64", "1.0"},
 };
 
 static quern_context *ctx;
@@ -130,7 +140,8 @@ static void test_scheme_of_other_widths(void **state)
 			for (int i = 0; i < 480; i++) {
 				float step = fabsf(qn_f16_to_f32(quern_qscheme_scales(q)[i / group]));
 				assert_true(codes[i] < 1 << bits);
-				assert_true(fabsf(back[i] - v[i]) <= step * 1.2f); /* the largest positive value is clipped by a step; f16 adds the rest at 8 bits */
+				assert_true(fabsf(back[i] - v[i]) <=
+					    step * 1.2f); /* the largest positive value is clipped by a step; f16 adds the rest at 8 bits */
 			}
 			quern_qscheme_free(q);
 		}
@@ -149,7 +160,8 @@ static void test_percentile_of_any_group(void **state)
 	assert_int_equal(quern_qscheme_scales(q)[1], qn_f32_to_f16(-2.4f / 8)); /* 0 1/4 1/2 1 8 at 3.2 */
 	quern_qscheme_free(q);
 	for (int bad = 0; bad < 4; bad++)
-		assert_int_equal(quern_qscheme_min_max(ctx, &f, 4, 5, (const double[]){0, -1, 1.01, (double)NAN}[bad], &q), QUERN_ERR_CONFIG);
+		assert_int_equal(
+			quern_qscheme_min_max(ctx, &f, 4, 5, (const double[]){0, -1, 1.01, (double)NAN}[bad], &q), QUERN_ERR_CONFIG);
 	assert_int_equal(quern_qscheme_min_max(ctx, &f, 9, 5, 1, &q), QUERN_ERR_CONFIG);
 	assert_int_equal(quern_qscheme_min_max(ctx, &f, 4, 0, 1, &q), QUERN_ERR_CONFIG);
 }

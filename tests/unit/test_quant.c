@@ -54,11 +54,14 @@ static void test_fast_equals_plain(void **state)
 					memset(a, 1, sizeof a);
 					memset(b, 2, sizeof b);
 					ctx.threads = 1 + (kind + bits) % 3;
-					assert_int_equal(qn_quantize_q4_0(&ctx, w, ROWS, COLS, (qn_rounding)rounding, &o, a, &fast), QUERN_OK);
 					assert_int_equal(
-						qn_quantize_q4_0_reference(&ctx, w, ROWS, COLS, (qn_rounding)rounding, &o, b, &plain), QUERN_OK);
+						qn_quantize_q4_0(&ctx, w, ROWS, COLS, (qn_rounding)rounding, &o, a, &fast), QUERN_OK);
+					assert_int_equal(
+						qn_quantize_q4_0_reference(&ctx, w, ROWS, COLS, (qn_rounding)rounding, &o, b, &plain),
+						QUERN_OK);
 					if (memcmp(a, b, sizeof a) || memcmp(&fast, &plain, sizeof fast))
-						fail_msg("%s, rounding %d, %d bits, variant %d (seed %d)", kind_names[kind], rounding, bits, variant, SEED);
+						fail_msg("%s, rounding %d, %d bits, variant %d (seed %d)", kind_names[kind], rounding, bits,
+							variant, SEED);
 				}
 }
 
@@ -138,14 +141,17 @@ static void test_mse_is_near_the_optimum(void **state)
 				qn_quant_report r;
 				double got = 0, least = 0;
 				fill(&s, kind, w, FEW * QN_BLOCK);
-				assert_int_equal(qn_quantize_q4_0(&ctx, w, FEW, QN_BLOCK, weighted ? QN_ROUND_IMPORTANCE : QN_ROUND_MSE, &o, a, &r), QUERN_OK);
+				assert_int_equal(
+					qn_quantize_q4_0(&ctx, w, FEW, QN_BLOCK, weighted ? QN_ROUND_IMPORTANCE : QN_ROUND_MSE, &o, a, &r),
+					QUERN_OK);
 				qn_dequantize_q4_0(&ctx, a, FEW * QN_BLOCK, false, back);
 				for (int i = 0; i < FEW * QN_BLOCK; i++)
 					got += (iw ? (double)iw[i % QN_BLOCK] : 1) * pow((double)w[i] - (double)back[i], 2);
 				for (int i = 0; i < FEW; i++)
 					least += exhaustive(w + i * QN_BLOCK, iw, bits);
 				if (got > least * SEARCH_CEILING)
-					fail_msg("%s, %d bits, weighted %d: %g times the optimum", kind_names[kind], bits, weighted, got / least);
+					fail_msg("%s, %d bits, weighted %d: %g times the optimum", kind_names[kind], bits, weighted,
+						got / least);
 			}
 }
 
@@ -222,7 +228,8 @@ static void test_options_are_checked(void **state)
 	assert_int_equal(qn_quantize_q4_0(&ctx, w, 2, 48, QN_ROUND_SIGNED, NULL, a, &r), QUERN_ERR_SHAPE);
 	assert_int_equal(qn_quantize_q4_0(&ctx, w, 2, 32, QN_ROUND_SIGNED, &(qn_q4_opts){.bits = 5}, a, &r), QUERN_ERR_CONFIG);
 	assert_int_equal(qn_quantize_q4_0(&ctx, w, 2, 32, QN_ROUND_MINMAX, &(qn_q4_opts){.percentile = 1.5}, a, &r), QUERN_ERR_CONFIG);
-	assert_int_equal(qn_quantize_q4_0(&ctx, w, 2, 32, QN_ROUND_MINMAX, &(qn_q4_opts){.percentile = (double)NAN}, a, &r), QUERN_ERR_CONFIG);
+	assert_int_equal(
+		qn_quantize_q4_0(&ctx, w, 2, 32, QN_ROUND_MINMAX, &(qn_q4_opts){.percentile = (double)NAN}, a, &r), QUERN_ERR_CONFIG);
 	assert_int_equal(qn_quantize_q4_0(&ctx, w, 2, 32, QN_ROUND_IMPORTANCE, NULL, a, &r), QUERN_ERR_CONFIG);
 	assert_int_equal(qn_quantize_q4_0(&ctx, w, 2, 32, QN_ROUND_IMPORTANCE, &(qn_q4_opts){.importance = bad}, a, &r), QUERN_ERR_NUMERIC);
 	assert_non_null(strstr(ctx.message, "column 1"));
