@@ -1,6 +1,7 @@
 /* cli.c - option parsing, messages and progress for every command. */
 #include "cli/cli.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,11 +131,29 @@ static void on_log(void *user, quern_log_level level, const char *text)
 	fprintf(stderr, "%s%s\n", level == QUERN_LOG_WARN ? "warning: " : "", text);
 }
 
+/* An interrupt stops the work at its next step, so that nothing half-written stays; a second one ends the process. */
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+	(void)number;
+	interrupted = 1;
+}
+
+static void catch_interrupts(void)
+{
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+}
+
 static bool on_progress(void *user, const char *stage, size_t done, size_t total)
 {
 	(void)user;
 	if (state.quiet || !isatty(STDERR_FILENO) || !total)
-		return true;
+		return !interrupted;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (strncmp(state.stage, stage, sizeof state.stage - 1)) {
@@ -152,11 +171,12 @@ static bool on_progress(void *user, const char *stage, size_t done, size_t total
 	state.bar_shown = true;
 	if (done == total)
 		cli_end_progress();
-	return true;
+	return !interrupted;
 }
 
 quern_context *cli_open(void)
 {
+	catch_interrupts();
 	quern_context *ctx = quern_open(&(quern_options){.log = on_log, .progress = on_progress, .threads = state.threads});
 	if (!ctx) {
 		fputs("quern: out of memory\n", stderr);

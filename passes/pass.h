@@ -10,6 +10,8 @@ typedef struct qn_pass_env {
 	qn_ctx *ctx;
 	qn_arena *scratch; /* reset by the driver after each pass */
 	qn_plan *plan;     /* NULL until roles are known */
+	struct qn_samples *samples; /* to calibrate on; NULL: none were given */
+	struct qn_calibration *calibration; /* what the calibrate pass saw; NULL before it and without samples */
 	bool tolerate_dynamic; /* shapes: data-dependent dims become fresh symbols instead of errors (quern run) */
 } qn_pass_env;
 

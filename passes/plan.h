@@ -49,7 +49,16 @@ typedef struct qn_layer {
 	int64_t n, k;            /* output channels, contraction length; 0 where it is no matrix product */
 	const char *not_q4;      /* why Q4_0 cannot hold it; NULL where it can */
 	/* widths */
-	int weight_bits, act_bits;
+	int weight_bits, act_bits;  /* act_bits over 16: float activations */
+	/* chosen by calibration; act_scale 0: not calibrated */
+	float act_scale;
+	int act_zero_point;         /* 0 for symmetric methods */
+	float act_low, act_high;    /* range that the scale covers */
+	const float *balance;       /* [k]: the activation is divided and the weight multiplied by it, channel by channel; NULL: none */
+	/* made ahead of emission by a rounding that needs samples; NULL: the weight is rounded when it is written */
+	const qn_tensor *ready_weight; /* of the form's type, [n, k] */
+	const qn_tensor *ready_scale;  /* f32 [n], for i8 */
+	const qn_tensor *ready_bias;   /* f32 [n]: replaces the bias (or is one where there was none) */
 	qn_origin origin;
 	qn_form form;
 	const char *reason;      /* why it got another form than asked */

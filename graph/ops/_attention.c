@@ -56,6 +56,19 @@ static qn_value *mask_bias(const qn_build *b, const qn_attention *at)
 	return bias;
 }
 
+/* The rows of the mask that hide every key. The engine's maximum of infinities is finite, so that flags are counted instead. */
+static qn_value *without_keys(const qn_build *b, const qn_attention *at, qn_value *bias)
+{
+	const int64_t last = -1;
+	qn_value *axis = qn_build_ints(b, "mask.axis", &last, 1);
+	if (!at->bias) {
+		qn_value *open = qn_build_cast(b, "mask.open", at->allow, QN_F32);
+		return qn_build_with(b, "Less", "mask.empty", qn_build_op2(b, "ReduceMax", "mask.most", open, axis), QN_F32, 0.5);
+	}
+	qn_value *shut = qn_build_cast(b, "mask.shut", qn_build_with(b, "Equal", "mask.hides", bias, at->type, -INFINITY), QN_F32);
+	return qn_build_with(b, "Greater", "mask.empty", qn_build_op2(b, "ReduceMin", "mask.least", shut, axis), QN_F32, 0.5);
+}
+
 static qn_value *attend(const qn_build *b, qn_attention *at)
 {
 	qn_value *k = repeat_heads(b, "key", at->k, at, at->size), *v = repeat_heads(b, "value", at->v, at, at->v_size);
@@ -75,9 +88,7 @@ static qn_value *attend(const qn_build *b, qn_attention *at)
 		at->masked = bias ? qn_build_op2(b, "Add", "qk.masked_all", x, bias) : x;
 	if (bias && at->may_be_empty && !sink) {
 		/* such a row is opened before the softmax and closed after it, so that no NaN ever appears */
-		const int64_t last = -1;
-		qn_value *top = qn_build_op2(b, "ReduceMax", "mask.top", bias, qn_build_ints(b, "mask.axis", &last, 1));
-		dead = qn_build_with(b, "Equal", "mask.empty", top, at->type, -INFINITY);
+		dead = without_keys(b, at, bias);
 		bias = qn_build_op3(b, "Where", "mask.safe", dead, qn_build_number(b, "mask.zero", at->type, 0), bias);
 	}
 	if (bias)

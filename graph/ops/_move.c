@@ -103,21 +103,25 @@ static bool make_tiles(box *b)
 	return true;
 }
 
-#define ROW(type)                                                                                                      \
-	for (int64_t i = 0; i < n; i++) {                                                                              \
-		type v;                                                                                                \
-		memcpy(&v, s + i * ss * (int64_t)sizeof v, sizeof v);                                                  \
-		memcpy(d + i * ds * (int64_t)sizeof v, &v, sizeof v);                                                  \
-	}                                                                                                              \
+#define ROW(type)                                                                                                                          \
+	for (int64_t i = 0; i < n; i++) {                                                                                                  \
+		type v;                                                                                                                    \
+		memcpy(&v, s + i * ss * (int64_t)sizeof v, sizeof v);                                                                      \
+		memcpy(d + i * ds * (int64_t)sizeof v, &v, sizeof v);                                                                      \
+	}                                                                                                                                  \
 	break
 
 static void copy_row(char *d, int64_t ds, const char *s, int64_t ss, int64_t n, size_t elem)
 {
 	switch (elem) {
-	case 1: ROW(uint8_t);
-	case 2: ROW(uint16_t);
-	case 4: ROW(uint32_t);
-	case 8: ROW(uint64_t);
+	case 1:
+		ROW(uint8_t);
+	case 2:
+		ROW(uint16_t);
+	case 4:
+		ROW(uint32_t);
+	case 8:
+		ROW(uint64_t);
 	default:
 		for (int64_t i = 0; i < n; i++)
 			memcpy(d + i * ds * (int64_t)elem, s + i * ss * (int64_t)elem, elem);
@@ -180,8 +184,8 @@ static void copy_steps(const box *b, int inner, const char *src, char *dst, int6
 	}
 }
 
-void qn_move_box(int rank, const int64_t *dim, const void *src, const int64_t *src_stride, void *dst, const int64_t *dst_stride, size_t elem,
-	int threads)
+void qn_move_box(int rank, const int64_t *dim, const void *src, const int64_t *src_stride, void *dst, const int64_t *dst_stride,
+	size_t elem, int threads)
 {
 	box b;
 	if (!make_box(&b, rank, dim, src_stride, dst_stride, elem))
@@ -264,8 +268,8 @@ qn_status qn_move_indices(qn_call *c, int i, int64_t limit, const int64_t **out)
 	for (int64_t k = 0; k < n; k++) {
 		int64_t at = v[k];
 		if (!qn_move_wrap(&at, limit))
-			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "index %lld (item %lld of '%s') is out of range for a size of %lld", (long long)at, (long long)k,
-				c->node->in[i]->name, (long long)limit);
+			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "index %lld (item %lld of '%s') is out of range for a size of %lld", (long long)at,
+				(long long)k, c->node->in[i]->name, (long long)limit);
 		if (at != v[k] && !copy) {
 			copy = QN_NEW(c->scratch, int64_t, n);
 			memcpy(copy, v, (size_t)n * sizeof *v);

@@ -12,8 +12,8 @@
 /* Row-major strides of a dense block. */
 void qn_move_strides(int rank, const int64_t *dim, int64_t *stride);
 /* dst[i . dst_stride] = src[i . src_stride] for every index i of the box; the two must not overlap. */
-void qn_move_box(int rank, const int64_t *dim, const void *src, const int64_t *src_stride, void *dst, const int64_t *dst_stride, size_t elem,
-	int threads);
+void qn_move_box(int rank, const int64_t *dim, const void *src, const int64_t *src_stride, void *dst, const int64_t *dst_stride,
+	size_t elem, int threads);
 /* memcpy over several threads. */
 void qn_move_bytes(void *dst, const void *src, size_t bytes, int threads);
 /* n elements, each a copy of the one at `value`. */

@@ -23,7 +23,10 @@ qn_status qn_move_const(qn_emit *e, int i, const qn_tensor **out)
 	return qn_graph_load(e->graph, v, e->arena, out);
 }
 
-void qn_move_emit_alias(qn_emit *e, int o, int i) { qn_emit_output(e, o, "%s", qn_emit_ref(e, e->node->in[i])); }
+void qn_move_emit_alias(qn_emit *e, int o, int i)
+{
+	qn_emit_output(e, o, "%s", qn_emit_ref(e, e->node->in[i]));
+}
 
 const char *qn_move_emit_slice(qn_emit *e, const char *x, int axis, qn_dim begin, qn_dim end)
 {
@@ -36,7 +39,8 @@ qn_status qn_move_emit_volume(qn_emit *e, const qn_shape *from, const qn_shape *
 	qn_dim a = qn_shape_count(t, from), b = qn_shape_count(t, to);
 	if (qn_dim_equal(a, b))
 		return QUERN_OK;
-	return qn_emit_fail(e, "%s becomes %s, and the engine wants to see that the sizes agree for every value of the symbols; bind one with --set",
+	return qn_emit_fail(e,
+		"%s becomes %s, and the engine wants to see that the sizes agree for every value of the symbols; bind one with --set",
 		qn_shape_text(e->arena, from), qn_shape_text(e->arena, to));
 }
 

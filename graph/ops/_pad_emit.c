@@ -89,8 +89,9 @@ static const char *constant_part(work *w, int axis, qn_dim size, const void *byt
 	for (int i = 0; i < s.rank; i++)
 		axes[i] = i;
 	int own = w->c.in[2].shape.rank;
-	const char *wide = s.rank > own ? qn_arena_printf(w->e->arena, "unsqueeze(%s, axes=%s)", run_time, qn_emit_ints(w->e, axes, s.rank - own))
-					: run_time;
+	const char *wide =
+		s.rank > own ? qn_arena_printf(w->e->arena, "unsqueeze(%s, axes=%s)", run_time, qn_emit_ints(w->e, axes, s.rank - own))
+			     : run_time;
 	return qn_arena_printf(w->e->arena, "tract_core_broadcast(%s, shape=%s)", wide, qn_emit_shape(w->e, &s));
 }
 
@@ -133,7 +134,8 @@ static qn_status emit_wrap(work *w)
 	for (int i = 0; i < w->now.rank; i++) {
 		qn_dim size = w->now.dim[i], low = w->p.low[i], high = w->p.high[i];
 		if (qn_dim_lt(t, size, low) == QN_TRUE || qn_dim_lt(t, size, high) == QN_TRUE)
-			return qn_emit_fail(w->e, "axis %d of size %s is repeated more than once", i, qn_dim_text(w->e->arena, size, NULL, NULL));
+			return qn_emit_fail(
+				w->e, "axis %d of size %s is repeated more than once", i, qn_dim_text(w->e->arena, size, NULL, NULL));
 		const char *front = qn_dim_is(low, 0) ? NULL : qn_move_emit_slice(w->e, w->x, i, qn_dim_sub(t, size, low), size);
 		const char *back = qn_dim_is(high, 0) ? NULL : qn_move_emit_slice(w->e, w->x, i, qn_dim_const(0), high);
 		join(w, i, front, back);
@@ -155,7 +157,8 @@ qn_status qn_pad_emit(qn_emit *e)
 	if (w.p.mode == QN_PAD_WRAP)
 		return emit_wrap(&w);
 	if (!all_constant(&w))
-		return qn_emit_fail(e, "mode '%s' with pads that are not numbers; bind the symbol with --set", qn_node_string(e->node, "mode", ""));
+		return qn_emit_fail(
+			e, "mode '%s' with pads that are not numbers; bind the symbol with --set", qn_node_string(e->node, "mode", ""));
 	native(&w, w.p.mode == QN_PAD_REFLECT ? "reflect" : "replicated", NULL);
 	return QUERN_OK;
 }

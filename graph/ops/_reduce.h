@@ -45,6 +45,8 @@ qn_status qn_reduce_emit_axes(qn_emit *e, const char **axes);
 qn_status qn_reduce_emit_done(qn_emit *e, const char *axes, const char *kept);
 /* verb(x, axes=axes) */
 qn_status qn_reduce_emit(qn_emit *e, const char *verb);
+/* The same for max_reduce and min_reduce, whose result over no elements is `limit` (the engine has the largest finite number there). */
+qn_status qn_reduce_emit_extreme(qn_emit *e, const char *verb, const char *limit);
 
 /* A fold from `map` of an element v and `join` of accumulators a and b. */
 #define QN_FOLD(fn, type, map, join)                                                                                   \

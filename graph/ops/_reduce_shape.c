@@ -67,3 +67,19 @@ qn_status qn_reduce_emit(qn_emit *e, const char *verb)
 	QN_TRY(qn_reduce_emit_axes(e, &axes));
 	return qn_reduce_emit_done(e, axes, axes ? qn_arena_printf(e->arena, "%s(%s, axes=%s)", verb, x, axes) : x);
 }
+
+qn_status qn_reduce_emit_extreme(qn_emit *e, const char *verb, const char *limit)
+{
+	const qn_value *v = e->node->in[0];
+	const char *axes, *x = qn_emit_ref(e, e->node->in[0]);
+	bool empty = false;
+	QN_TRY(qn_reduce_emit_axes(e, &axes));
+	if (!axes)
+		return qn_reduce_emit_done(e, axes, x);
+	for (int a = 0; a < v->fact.shape.rank; a++)
+		empty |= qn_dim_is(v->fact.shape.dim[a], 0);
+	x = qn_arena_printf(e->arena, "%s(%s, axes=%s)", verb, x, axes);
+	if (empty && qn_dtype_is_float(v->fact.type))
+		x = qn_arena_printf(e->arena, "add(%s, %s)", x, limit);
+	return qn_reduce_emit_done(e, axes, x);
+}

@@ -3,7 +3,10 @@
 
 static const char *const names[] = {"none", "add", "mul", "min", "max"};
 
-const char *qn_scatter_name(qn_scatter r) { return names[r]; }
+const char *qn_scatter_name(qn_scatter r)
+{
+	return names[r];
+}
 
 qn_status qn_scatter_of(qn_call *c, qn_scatter *out)
 {
@@ -24,11 +27,16 @@ qn_status qn_scatter_of(qn_call *c, qn_scatter *out)
 static double combine(qn_scatter r, double a, double b)
 {
 	switch (r) {
-	case QN_SCATTER_ADD: return a + b;
-	case QN_SCATTER_MUL: return a * b;
-	case QN_SCATTER_MIN: return a != a || a < b ? a : b;
-	case QN_SCATTER_MAX: return a != a || a > b ? a : b;
-	default: return b;
+	case QN_SCATTER_ADD:
+		return a + b;
+	case QN_SCATTER_MUL:
+		return a * b;
+	case QN_SCATTER_MIN:
+		return a != a || a < b ? a : b;
+	case QN_SCATTER_MAX:
+		return a != a || a > b ? a : b;
+	default:
+		return b;
 	}
 }
 
@@ -36,11 +44,16 @@ static double combine(qn_scatter r, double a, double b)
 static int64_t combine_i64(qn_scatter r, int64_t a, int64_t b)
 {
 	switch (r) {
-	case QN_SCATTER_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
-	case QN_SCATTER_MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
-	case QN_SCATTER_MIN: return a < b ? a : b;
-	case QN_SCATTER_MAX: return a > b ? a : b;
-	default: return b;
+	case QN_SCATTER_ADD:
+		return (int64_t)((uint64_t)a + (uint64_t)b);
+	case QN_SCATTER_MUL:
+		return (int64_t)((uint64_t)a * (uint64_t)b);
+	case QN_SCATTER_MIN:
+		return a < b ? a : b;
+	case QN_SCATTER_MAX:
+		return a > b ? a : b;
+	default:
+		return b;
 	}
 }
 

@@ -51,7 +51,9 @@ static qn_value *full_length(const qn_build *b, qn_value *mask, qn_dim keys)
 {
 	const qn_shape *s = &mask->fact.shape;
 	qn_dim has = s->dim[s->rank - 1];
-	if (qn_dim_lt(b->g->dims, has, keys) != QN_TRUE)
+	/* a fixed length meets a symbolic one: it may be shorter. Of two symbols, the two are taken for one. */
+	bool may_be_short = qn_dim_is_const(has) && has.k > 1 && !qn_dim_is_const(keys);
+	if (qn_dim_lt(b->g->dims, has, keys) != QN_TRUE && !may_be_short)
 		return mask;
 	qn_dim shape[QN_MAX_RANK];
 	memcpy(shape, s->dim, sizeof(shape));

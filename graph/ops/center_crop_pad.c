@@ -1,4 +1,5 @@
-/* center_crop_pad.c - some axes cut or padded with zeros, evenly on both sides, to a given size; an odd element more or less is at the end. */
+/* center_crop_pad.c - some axes cut or padded with zeros, evenly on both sides, to a given size; an odd element more or less is at the end.
+ */
 #include "graph/ops/_move.h"
 
 static qn_status find_target(qn_call *c, qn_shape *y)
@@ -45,7 +46,8 @@ static qn_status eval(qn_call *c)
 		else
 			to += more / 2 * ds[i];
 	}
-	qn_move_box(x->rank, dim, (const char *)x->data + (size_t)from * elem, ss, QN_OUT(c, 0, char) + (size_t)to * elem, ds, elem, c->threads);
+	qn_move_box(x->rank, dim, (const char *)x->data + (size_t)from * elem, ss, QN_OUT(c, 0, char) + (size_t)to * elem, ds, elem,
+		c->threads);
 	return QUERN_OK;
 }
 
@@ -92,4 +94,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_center_crop_pad = {.name = "CenterCropPad", .since = 18, .min_in = 2, .max_in = 2, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_center_crop_pad = {
+	.name = "CenterCropPad", .since = 18, .min_in = 2, .max_in = 2, .infer = infer, .eval = eval, .emit = emit};

@@ -71,7 +71,8 @@ static qn_status emit(qn_emit *e)
 	const qn_attr *a = qn_node_attr(e->node, "axis");
 	int axis = 0;
 	if (!t)
-		return qn_emit_fail(e, "the condition '%s' is not constant, so the size of the result depends on the data", e->node->in[1]->name);
+		return qn_emit_fail(
+			e, "the condition '%s' is not constant, so the size of the result depends on the data", e->node->in[1]->name);
 	if (a)
 		QN_TRY(qn_call_axis(&c, a->i, c.in[0].shape.rank, &axis));
 	qn_dim size = a ? c.in[0].shape.dim[axis] : qn_shape_count(c.dims, &c.in[0].shape);
@@ -87,5 +88,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_compress = {.name = "Compress", .since = 9, .min_in = 2, .max_in = 2, .traits = QN_DYNAMIC_OUTPUT, .infer = infer, .eval = eval,
-	.emit = emit};
+const qn_op qn_op_compress = {
+	.name = "Compress", .since = 9, .min_in = 2, .max_in = 2, .traits = QN_DYNAMIC_OUTPUT, .infer = infer, .eval = eval, .emit = emit};

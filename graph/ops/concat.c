@@ -23,7 +23,8 @@ static qn_status infer(qn_call *c)
 			continue;
 		}
 		if (c->in[i].type != c->in[0].type)
-			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "input %d is %s, input 0 is %s", i, qn_dtype_name(c->in[i].type), qn_dtype_name(c->in[0].type));
+			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "input %d is %s, input 0 is %s", i, qn_dtype_name(c->in[i].type),
+				qn_dtype_name(c->in[0].type));
 		if (s->rank != y->rank)
 			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "input %d has rank %d, input 0 has rank %d", i, s->rank, y->rank);
 		for (int k = 0; k < y->rank; k++) {
@@ -74,5 +75,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_concat = {.name = "Concat", .since = 4, .min_in = 1, .max_in = -1, .dims_in = 0xffffffffu, .infer = infer, .eval = eval,
-	.emit = emit};
+const qn_op qn_op_concat = {
+	.name = "Concat", .since = 4, .min_in = 1, .max_in = -1, .dims_in = 0xffffffffu, .infer = infer, .eval = eval, .emit = emit};

@@ -51,4 +51,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_constant_of_shape = {.name = "ConstantOfShape", .since = 9, .min_in = 1, .max_in = 1, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_constant_of_shape = {
+	.name = "ConstantOfShape", .since = 9, .min_in = 1, .max_in = 1, .infer = infer, .eval = eval, .emit = emit};

@@ -14,7 +14,8 @@ static qn_status infer(qn_call *c)
 	qn_shape want = {.rank = n};
 	for (int i = 0; i < n; i++) {
 		int from = i - (n - c->in[0].shape.rank);
-		want.dim[i] = qn_dim_is(target[i], -1) && from >= 0 ? c->in[0].shape.dim[from] : target[i]; /* some exporters write -1 for "as it is" */
+		want.dim[i] = qn_dim_is(target[i], -1) && from >= 0 ? c->in[0].shape.dim[from]
+								    : target[i]; /* some exporters write -1 for "as it is" */
 		if (qn_dim_is_const(want.dim[i]) && want.dim[i].k < 0)
 			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "the target has a size of %lld", (long long)want.dim[i].k);
 	}
@@ -42,5 +43,12 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_expand = {.name = "Expand", .since = 8, .min_in = 2, .max_in = 2, .traits = QN_LAYOUT, .dims_in = 1, .infer = infer, .eval = eval,
+const qn_op qn_op_expand = {.name = "Expand",
+	.since = 8,
+	.min_in = 2,
+	.max_in = 2,
+	.traits = QN_LAYOUT,
+	.dims_in = 1,
+	.infer = infer,
+	.eval = eval,
 	.emit = emit};

@@ -10,8 +10,19 @@ static void set_diagonal(void *data, qn_dtype type, int64_t rows, int64_t cols, 
 /* ONNX's numbers of element types. */
 static qn_status find_type(qn_call *c, qn_dtype *type)
 {
-	static const qn_dtype types[] = {[1] = QN_F32, [2] = QN_U8, [3] = QN_I8, [4] = QN_U16, [5] = QN_I16, [6] = QN_I32, [7] = QN_I64,
-		[9] = QN_BOOL, [10] = QN_F16, [11] = QN_F64, [12] = QN_U32, [13] = QN_U64, [16] = QN_BF16};
+	static const qn_dtype types[] = {[1] = QN_F32,
+		[2] = QN_U8,
+		[3] = QN_I8,
+		[4] = QN_U16,
+		[5] = QN_I16,
+		[6] = QN_I32,
+		[7] = QN_I64,
+		[9] = QN_BOOL,
+		[10] = QN_F16,
+		[11] = QN_F64,
+		[12] = QN_U32,
+		[13] = QN_U64,
+		[16] = QN_BF16};
 	int64_t n = qn_node_int(c->node, "dtype", 0);
 	*type = n == 0 ? c->in[0].type : n > 0 && n < (int64_t)QN_LEN(types) ? types[n] : QN_NONE;
 	if (*type == QN_NONE)
@@ -42,8 +53,10 @@ static qn_status emit(qn_emit *e)
 {
 	long long k = (long long)qn_node_int(e->node, "k", 0);
 	qn_dtype type = e->node->out[0]->fact.type;
-	const char *ones = qn_arena_printf(e->arena, "tract_core_broadcast([[1.0]], shape=%s)", qn_emit_shape(e, &e->node->out[0]->fact.shape));
-	const char *eye = qn_arena_printf(e->arena, "tract_core_trilu(tract_core_trilu(%s, k=%lld, upper=true), k=%lld, upper=false)", ones, k, k);
+	const char *ones =
+		qn_arena_printf(e->arena, "tract_core_broadcast([[1.0]], shape=%s)", qn_emit_shape(e, &e->node->out[0]->fact.shape));
+	const char *eye =
+		qn_arena_printf(e->arena, "tract_core_trilu(tract_core_trilu(%s, k=%lld, upper=true), k=%lld, upper=false)", ones, k, k);
 	if (type == QN_F32)
 		qn_emit_output(e, 0, "%s", eye);
 	else

@@ -19,5 +19,11 @@ static qn_status infer(qn_call *c)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_flatten = {.name = "Flatten", .min_in = 1, .max_in = 1, .traits = QN_LAYOUT | QN_KEEPS_WEIGHT, .dims_in = 1, .infer = infer,
-	.eval = qn_move_copy_eval, .emit = qn_move_emit_reshape};
+const qn_op qn_op_flatten = {.name = "Flatten",
+	.min_in = 1,
+	.max_in = 1,
+	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT,
+	.dims_in = 1,
+	.infer = infer,
+	.eval = qn_move_copy_eval,
+	.emit = qn_move_emit_reshape};

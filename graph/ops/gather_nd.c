@@ -63,8 +63,8 @@ static qn_status eval(qn_call *c)
 		for (int d = 0; d < depth; d++) {
 			int64_t v = index[k * depth + d], limit = x->dim[batch + d];
 			if (!qn_move_wrap(&v, limit))
-				QN_OP_FAIL(c, QUERN_ERR_SHAPE, "index %lld (tuple %lld of '%s') is out of range for a size of %lld", (long long)v, (long long)k,
-					c->node->in[1]->name, (long long)limit);
+				QN_OP_FAIL(c, QUERN_ERR_SHAPE, "index %lld (tuple %lld of '%s') is out of range for a size of %lld",
+					(long long)v, (long long)k, c->node->in[1]->name, (long long)limit);
 			at += v * stride[batch + d];
 		}
 		memcpy(y + (size_t)k * bytes, (const char *)x->data + (size_t)at / (size_t)run * bytes, bytes);
@@ -83,5 +83,11 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_gather_nd = {.name = "GatherND", .also = "com.microsoft:GatherND", .min_in = 2, .max_in = 2, .dims_in = 1, .infer = infer,
-	.eval = eval, .emit = emit};
+const qn_op qn_op_gather_nd = {.name = "GatherND",
+	.also = "com.microsoft:GatherND",
+	.min_in = 2,
+	.max_in = 2,
+	.dims_in = 1,
+	.infer = infer,
+	.eval = eval,
+	.emit = emit};

@@ -1,5 +1,5 @@
-/* if.c - one of two subgraphs. A condition known at compile time is replaced by its branch; otherwise the branch is chosen when it runs. The
- * target has no branches, so a condition that depends on the data cannot be emitted.
+/* if.c - one of two subgraphs. A condition known at compile time is replaced by its branch; otherwise the branch is chosen when it runs.
+ * The target has no branches, so a condition that depends on the data cannot be emitted.
  *
  * The inputs after the condition are the values that the branches capture, in the order of qn_if_captures; the loader adds them. */
 #include "graph/exec.h"
@@ -54,7 +54,8 @@ static qn_graph *with_inputs(qn_arena *a, const qn_node *n, const qn_graph *body
 	for (int i = 0; i < count && i + 1 < n->n_in; i++) {
 		qn_value *v = NULL;
 		for (size_t k = 0; k < body->n_values && !v; k++)
-			if (body->values[k] && !body->values[k]->producer && !body->values[k]->is_const && !strcmp(body->values[k]->name, all[i]->name))
+			if (body->values[k] && !body->values[k]->producer && !body->values[k]->is_const &&
+				!strcmp(body->values[k]->name, all[i]->name))
 				v = body->values[k];
 		if (!v)
 			continue;
@@ -125,4 +126,5 @@ static qn_status eval(qn_call *c)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_if = {.name = "If", .min_in = 1, .max_in = -1, .max_out = -1, .traits = QN_SUBGRAPH, .infer = infer, .eval = eval, .lower = lower};
+const qn_op qn_op_if = {
+	.name = "If", .min_in = 1, .max_in = -1, .max_out = -1, .traits = QN_SUBGRAPH, .infer = infer, .eval = eval, .lower = lower};

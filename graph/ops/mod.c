@@ -59,7 +59,12 @@ static qn_status emit(qn_emit *e)
 			q = qn_arena_printf(e->arena, "mul(sign(%s), floor(abs(%s)))", q, q);
 		else
 			q = qn_arena_printf(e->arena, "floor(%s)", q);
-		qn_emit_output(e, 0, "sub(%s, mul(%s, %s))", a, b, q);
+		const char *r = qn_arena_printf(e->arena, "sub(%s, mul(%s, %s))", a, b, q);
+		if (!e->node->in[1]->is_const) { /* over an infinity the product has no value */
+			const char *far = rem ? a : qn_arena_printf(e->arena, "select(lt(mul(sign(%s), sign(%s)), 0.0), %s, %s)", a, b, b, a);
+			r = qn_arena_printf(e->arena, "select(eq(abs(%s), inf), %s, %s)", b, far, r);
+		}
+		qn_emit_output(e, 0, "%s", r);
 		return QUERN_OK;
 	}
 	if (qn_dtype_is_unsigned(type)) {

@@ -45,4 +45,11 @@ static qn_status eval(qn_call *c)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_non_zero = {.name = "NonZero", .hint = QN_HINT_SELECTION, .since = 9, .min_in = 1, .max_in = 1, .traits = QN_DYNAMIC_OUTPUT, .infer = infer, .eval = eval};
+const qn_op qn_op_non_zero = {.name = "NonZero",
+	.hint = QN_HINT_SELECTION,
+	.since = 9,
+	.min_in = 1,
+	.max_in = 1,
+	.traits = QN_DYNAMIC_OUTPUT,
+	.infer = infer,
+	.eval = eval};

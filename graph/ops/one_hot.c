@@ -37,7 +37,8 @@ static qn_status eval(qn_call *c)
 {
 	int axis;
 	if (qn_tensor_count(c->x[2]) != 2)
-		QN_OP_FAIL(c, QUERN_ERR_SHAPE, "the values are %lld numbers, not the off and the on value", (long long)qn_tensor_count(c->x[2]));
+		QN_OP_FAIL(c, QUERN_ERR_SHAPE, "the values are %lld numbers, not the off and the on value",
+			(long long)qn_tensor_count(c->x[2]));
 	QN_TRY(qn_call_axis(c, qn_node_int(c->node, "axis", -1), c->y[0].rank, &axis));
 	int64_t depth = c->y[0].dim[axis], inner = 1, n = qn_tensor_count(c->x[0]);
 	for (int k = axis + 1; k < c->y[0].rank; k++)

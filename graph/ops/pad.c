@@ -75,7 +75,8 @@ static void copy_middle(qn_call *c, const qn_pad *p)
 		to += (low > 0 ? low : 0) * ds[i];
 	}
 	if (qn_tensor_count(x) && qn_tensor_count(y))
-		qn_move_box(x->rank, dim, (const char *)x->data + (size_t)from * elem, ss, QN_OUT(c, 0, char) + (size_t)to * elem, ds, elem, c->threads);
+		qn_move_box(x->rank, dim, (const char *)x->data + (size_t)from * elem, ss, QN_OUT(c, 0, char) + (size_t)to * elem, ds, elem,
+			c->threads);
 }
 
 static void fill_constant(qn_call *c)
@@ -137,5 +138,12 @@ static qn_status eval(qn_call *c)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_pad = {.name = "Pad", .also = "com.microsoft:Pad", .since = 2, .min_in = 1, .max_in = 4, .dims_in = 5, .infer = infer, .eval = eval,
+const qn_op qn_op_pad = {.name = "Pad",
+	.also = "com.microsoft:Pad",
+	.since = 2,
+	.min_in = 1,
+	.max_in = 4,
+	.dims_in = 5,
+	.infer = infer,
+	.eval = eval,
 	.emit = qn_pad_emit};

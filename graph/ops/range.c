@@ -87,13 +87,13 @@ static qn_status emit(qn_emit *e)
 	QN_TRY(find_bounds(&c, &b));
 	const char *type = qn_emit_dtype(e->node->out[0]->fact.type);
 	if (b.whole)
-		qn_emit_output(e, 0, "tract_core_cast(tract_core_range(%s, %s, %s), to='%s')", qn_emit_dim(e, b.d[0]), qn_emit_dim(e, b.d[1]),
-			qn_emit_dim(e, b.d[2]), type);
+		qn_emit_output(e, 0, "tract_core_cast(tract_core_range(%s, %s, %s), to='%s')", qn_emit_dim(e, b.d[0]),
+			qn_emit_dim(e, b.d[1]), qn_emit_dim(e, b.d[2]), type);
 	else
-		qn_emit_output(e, 0, "tract_core_cast(tract_core_range(0, %s, 1), to='%s') * %s + %s", qn_emit_dim(e, c.out[0].shape.dim[0]), type,
-			qn_emit_float(e, b.v[2]), qn_emit_float(e, b.v[0]));
+		qn_emit_output(e, 0, "tract_core_cast(tract_core_range(0, %s, 1), to='%s') * %s + %s",
+			qn_emit_dim(e, c.out[0].shape.dim[0]), type, qn_emit_float(e, b.v[2]), qn_emit_float(e, b.v[0]));
 	return QUERN_OK;
 }
 
-const qn_op qn_op_range = {.name = "Range", .also = "com.microsoft:Range", .min_in = 3, .max_in = 3, .dims_in = 7, .infer = infer, .eval = eval,
-	.emit = emit};
+const qn_op qn_op_range = {
+	.name = "Range", .also = "com.microsoft:Range", .min_in = 3, .max_in = 3, .dims_in = 7, .infer = infer, .eval = eval, .emit = emit};

@@ -8,7 +8,9 @@ static const qn_reducer reducer = {.start = QN_START_LOWEST, .f64 = fold_f64, .i
 
 static qn_status emit(qn_emit *e)
 {
-	return qn_reduce_emit(e, e->node->in[0]->fact.type == QN_BOOL ? "any_reduce" : "max_reduce");
+	if (e->node->in[0]->fact.type == QN_BOOL)
+		return qn_reduce_emit(e, "any_reduce");
+	return qn_reduce_emit_extreme(e, "max_reduce", "-inf");
 }
 
 QN_REDUCE_ROW(reduce_max, "ReduceMax", 1);

@@ -8,7 +8,9 @@ static const qn_reducer reducer = {.start = QN_START_HIGHEST, .f64 = fold_f64, .
 
 static qn_status emit(qn_emit *e)
 {
-	return qn_reduce_emit(e, e->node->in[0]->fact.type == QN_BOOL ? "all_reduce" : "min_reduce");
+	if (e->node->in[0]->fact.type == QN_BOOL)
+		return qn_reduce_emit(e, "all_reduce");
+	return qn_reduce_emit_extreme(e, "min_reduce", "inf");
 }
 
 QN_REDUCE_ROW(reduce_min, "ReduceMin", 1);

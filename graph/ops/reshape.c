@@ -55,7 +55,8 @@ static qn_status find_rest(qn_call *c, qn_dim have, qn_dim want, qn_dim *q)
 	if (qn_dim_is_const(have) && qn_dim_is_const(want))
 		QN_OP_FAIL(c, QUERN_ERR_SHAPE, "%s elements cannot be split into rows of %s", h, w);
 	*q = qn_dim_floordiv(c->dims, have, want);
-	qn_log(c->ctx, QUERN_LOG_DEBUG, "node '%s' (%s): -1 is taken to be %s / %s, which must be exact", c->node->name, c->node->op_type, h, w);
+	qn_log(c->ctx, QUERN_LOG_DEBUG, "node '%s' (%s): -1 is taken to be %s / %s, which must be exact", c->node->name, c->node->op_type,
+		h, w);
 	return QUERN_OK;
 }
 
@@ -82,7 +83,8 @@ static qn_status read_target(qn_call *c, const qn_dim *target, int n, qn_shape *
 		out->dim[i] = target[i];
 		if (qn_dim_is(target[i], 0) && !allow_zero) {
 			if (i >= in->rank)
-				QN_OP_FAIL(c, QUERN_ERR_SHAPE, "target %d copies an axis that the input of rank %d does not have", i, in->rank);
+				QN_OP_FAIL(c, QUERN_ERR_SHAPE, "target %d copies an axis that the input of rank %d does not have", i,
+					in->rank);
 			out->dim[i] = in->dim[i];
 		} else if (qn_dim_is(target[i], -1)) {
 			if (*minus >= 0)
@@ -137,5 +139,12 @@ static qn_status infer(qn_call *c)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_reshape = {.name = "Reshape", .since = 5, .min_in = 2, .max_in = 2, .traits = QN_LAYOUT | QN_KEEPS_WEIGHT, .dims_in = 1,
-	.infer = infer, .eval = qn_move_copy_eval, .emit = qn_move_emit_reshape};
+const qn_op qn_op_reshape = {.name = "Reshape",
+	.since = 5,
+	.min_in = 2,
+	.max_in = 2,
+	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT,
+	.dims_in = 1,
+	.infer = infer,
+	.eval = qn_move_copy_eval,
+	.emit = qn_move_emit_reshape};

@@ -37,14 +37,14 @@ static qn_status eval(qn_call *c)
 	qn_move_bytes(QN_OUT(c, 0, void), x->data, qn_tensor_bytes(x), c->threads);
 	for (int64_t b = 0; b < x->dim[batch]; b++) {
 		if (len[b] < 0 || len[b] > x->dim[time])
-			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "length %lld of batch entry %lld is out of range for %lld steps", (long long)len[b], (long long)b,
-				(long long)x->dim[time]);
+			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "length %lld of batch entry %lld is out of range for %lld steps", (long long)len[b],
+				(long long)b, (long long)x->dim[time]);
 		if (len[b] == 0)
 			continue;
 		dim[time] = len[b];
 		int64_t to = b * stride[batch], from = to + (len[b] - 1) * stride[time];
-		qn_move_box(x->rank, dim, (const char *)x->data + (size_t)from * elem, back, QN_OUT(c, 0, char) + (size_t)to * elem, stride, elem,
-			c->threads);
+		qn_move_box(x->rank, dim, (const char *)x->data + (size_t)from * elem, back, QN_OUT(c, 0, char) + (size_t)to * elem, stride,
+			elem, c->threads);
 	}
 	return QUERN_OK;
 }
@@ -63,9 +63,10 @@ static qn_status emit(qn_emit *e)
 	const char *len = qn_emit_temp(e, "lengths", "unsqueeze(%s, axes=%s)", qn_emit_ref(e, e->node->in[1]), qn_emit_ints(e, axes, n));
 	const char *left = qn_emit_temp(e, "left", "%s - %s", len, steps);
 	const char *at = qn_emit_temp(e, "at", "select(gt(%s, 0.0), %s - 1.0, %s)", left, left, steps);
-	qn_emit_output(e, 0, "tract_core_gather_elements(%s, tract_core_broadcast(%s, shape=%s), axis=%d)", qn_emit_ref(e, e->node->in[0]), at,
-		qn_emit_shape(e, &c.in[0].shape), time);
+	qn_emit_output(e, 0, "tract_core_gather_elements(%s, tract_core_broadcast(%s, shape=%s), axis=%d)", qn_emit_ref(e, e->node->in[0]),
+		at, qn_emit_shape(e, &c.in[0].shape), time);
 	return QUERN_OK;
 }
 
-const qn_op qn_op_reverse_sequence = {.name = "ReverseSequence", .since = 10, .min_in = 2, .max_in = 2, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_reverse_sequence = {
+	.name = "ReverseSequence", .since = 10, .min_in = 2, .max_in = 2, .infer = infer, .eval = eval, .emit = emit};

@@ -39,7 +39,8 @@ static qn_status eval(qn_call *c)
 	char *y = QN_OUT(c, 0, char);
 	qn_move_bytes(y, x->data, qn_tensor_bytes(x), c->threads);
 	for (int64_t k = 0; k < n; k++) {
-		qn_scatter_apply(r, x->type, y + (size_t)(base + index[k] * stride[axis]) * elem, (const char *)c->x[2]->data + (size_t)k * elem, 1);
+		qn_scatter_apply(
+			r, x->type, y + (size_t)(base + index[k] * stride[axis]) * elem, (const char *)c->x[2]->data + (size_t)k * elem, 1);
 		for (int d = x->rank - 1; d >= 0; d--) {
 			int64_t step = d == axis ? 0 : stride[d];
 			base += step;
@@ -71,5 +72,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_scatter_elements = {.name = "ScatterElements", .also = ":Scatter", .min_in = 3, .max_in = 3, .dims_in = 5, .infer = infer,
-	.eval = eval, .emit = emit};
+const qn_op qn_op_scatter_elements = {
+	.name = "ScatterElements", .also = ":Scatter", .min_in = 3, .max_in = 3, .dims_in = 5, .infer = infer, .eval = eval, .emit = emit};

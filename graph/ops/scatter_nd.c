@@ -27,7 +27,8 @@ static qn_status infer(qn_call *c)
 	if (u->rank != before + x->rank - depth)
 		QN_OP_FAIL(c, QUERN_ERR_SHAPE, "the updates have rank %d, not %d", u->rank, before + x->rank - depth);
 	for (int k = 0; k < u->rank; k++)
-		QN_TRY(qn_call_equate(c, u->dim[k], k < before ? i->dim[k] : x->dim[k - before + depth], "updates must fit indices and data"));
+		QN_TRY(qn_call_equate(
+			c, u->dim[k], k < before ? i->dim[k] : x->dim[k - before + depth], "updates must fit indices and data"));
 	return qn_infer_same(c);
 }
 
@@ -55,8 +56,8 @@ static qn_status eval(qn_call *c)
 		for (int d = 0; d < depth; d++) {
 			int64_t v = index[k * depth + d];
 			if (!qn_move_wrap(&v, x->dim[d]))
-				QN_OP_FAIL(c, QUERN_ERR_SHAPE, "index %lld (tuple %lld of '%s') is out of range for a size of %lld", (long long)v, (long long)k,
-					c->node->in[1]->name, (long long)x->dim[d]);
+				QN_OP_FAIL(c, QUERN_ERR_SHAPE, "index %lld (tuple %lld of '%s') is out of range for a size of %lld",
+					(long long)v, (long long)k, c->node->in[1]->name, (long long)x->dim[d]);
 			at += v * stride[d];
 		}
 		qn_scatter_apply(r, x->type, y + (size_t)at * elem, (const char *)c->x[2]->data + (size_t)(k * run) * elem, run);

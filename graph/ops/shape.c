@@ -12,7 +12,8 @@ static qn_status infer(qn_call *c)
 {
 	QN_TRY(qn_move_need_rank(c, 0));
 	const qn_shape *s = &c->in[0].shape;
-	int64_t from = clamp_axis(qn_node_int(c->node, "start", 0), s->rank), to = clamp_axis(qn_node_int(c->node, "end", s->rank), s->rank);
+	int64_t from = clamp_axis(qn_node_int(c->node, "start", 0), s->rank),
+		to = clamp_axis(qn_node_int(c->node, "end", s->rank), s->rank);
 	int64_t n = to > from ? to - from : 0;
 	bool known = true;
 	for (int64_t i = 0; i < n; i++)

@@ -190,8 +190,8 @@ static qn_status emit(qn_emit *e)
 	if (!axes.s)
 		qn_move_emit_alias(e, 0, 0);
 	else if (strided)
-		qn_emit_output(e, 0, "slice(%s, axes=[%s], begin=[%s], end=[%s], stride=[%s])", qn_emit_ref(e, e->node->in[0]), axes.s, begin.s, end.s,
-			stride.s);
+		qn_emit_output(e, 0, "slice(%s, axes=[%s], begin=[%s], end=[%s], stride=[%s])", qn_emit_ref(e, e->node->in[0]), axes.s,
+			begin.s, end.s, stride.s);
 	else
 		qn_emit_output(e, 0, "slice(%s, axes=[%s], begin=[%s], end=[%s])", qn_emit_ref(e, e->node->in[0]), axes.s, begin.s, end.s);
 	return QUERN_OK;

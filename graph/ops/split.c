@@ -80,7 +80,8 @@ static qn_status eval(qn_call *c)
 		const qn_tensor *y = &c->y[i];
 		if (qn_call_wants(c, i)) {
 			qn_move_strides(y->rank, y->dim, ds);
-			qn_move_box(y->rank, y->dim, (const char *)x->data + (size_t)(at * ss[axis]) * elem, ss, QN_OUT(c, i, void), ds, elem, c->threads);
+			qn_move_box(y->rank, y->dim, (const char *)x->data + (size_t)(at * ss[axis]) * elem, ss, QN_OUT(c, i, void), ds,
+				elem, c->threads);
 		}
 		at += size[i].k;
 	}
@@ -105,4 +106,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_split = {.name = "Split", .min_in = 1, .max_in = 2, .max_out = -1, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_split = {
+	.name = "Split", .min_in = 1, .max_in = 2, .max_out = -1, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};

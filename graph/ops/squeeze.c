@@ -52,5 +52,11 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_squeeze = {.name = "Squeeze", .min_in = 1, .max_in = 2, .traits = QN_LAYOUT | QN_KEEPS_WEIGHT, .dims_in = 1, .infer = infer,
-	.eval = qn_move_copy_eval, .emit = emit};
+const qn_op qn_op_squeeze = {.name = "Squeeze",
+	.min_in = 1,
+	.max_in = 2,
+	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT,
+	.dims_in = 1,
+	.infer = infer,
+	.eval = qn_move_copy_eval,
+	.emit = emit};

@@ -54,15 +54,16 @@ static qn_status eval(qn_call *c)
 	for (int64_t b = 0; b < x->dim[0]; b++) {
 		int64_t at = start ? start[b] : 0, n = u->dim[p.axis], first;
 		if (at < 0 || (p.circular ? size == 0 : at > size - n))
-			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "position %lld of batch entry %lld leaves no room for %lld steps in a cache of %lld", (long long)at,
-				(long long)b, (long long)n, (long long)size);
+			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "position %lld of batch entry %lld leaves no room for %lld steps in a cache of %lld",
+				(long long)at, (long long)b, (long long)n, (long long)size);
 		at = p.circular ? at % size : at;
 		first = n < size - at ? n : size - at;
 		const char *from = (const char *)u->data + (size_t)(b * us[0]) * elem;
 		dim[p.axis] = first;
 		qn_move_box(x->rank, dim, from, us, y + (size_t)(b * xs[0] + at * xs[p.axis]) * elem, xs, elem, c->threads);
 		dim[p.axis] = n - first;
-		qn_move_box(x->rank, dim, from + (size_t)(first * us[p.axis]) * elem, us, y + (size_t)(b * xs[0]) * elem, xs, elem, c->threads);
+		qn_move_box(
+			x->rank, dim, from + (size_t)(first * us[p.axis]) * elem, us, y + (size_t)(b * xs[0]) * elem, xs, elem, c->threads);
 	}
 	return QUERN_OK;
 }
@@ -87,7 +88,8 @@ static qn_status emit(qn_emit *e)
 	for (int i = 1; i < x->rank; i++)
 		axes[i - 1] = i;
 	const char *steps = qn_move_emit_steps(e, size, p.axis, x->rank);
-	const char *start = qn_emit_temp(e, "start", "unsqueeze(%s, axes=%s)", qn_emit_ref(e, e->node->in[2]), qn_emit_ints(e, axes, x->rank - 1));
+	const char *start =
+		qn_emit_temp(e, "start", "unsqueeze(%s, axes=%s)", qn_emit_ref(e, e->node->in[2]), qn_emit_ints(e, axes, x->rank - 1));
 	const char *end = qn_emit_temp(e, "length", "tract_core_cast(%s, to='i64')", qn_emit_dim(e, n));
 	const char *at;
 	if (p.circular) {
@@ -101,10 +103,11 @@ static qn_status emit(qn_emit *e)
 	const char *inside = qn_emit_temp(e, "inside", "and(ge(%s, 0.0), lt(%s - %s, 0.0))", at, at, end);
 	const char *zero = qn_emit_temp(e, "zero", "tract_core_cast(0.0, to='i64')");
 	const char *safe = qn_emit_temp(e, "safe", "select(%s, %s, %s)", inside, at, zero);
-	const char *found = qn_emit_temp(e, "found", "tract_core_gather_elements(%s, tract_core_broadcast(%s, shape=%s), axis=%d)", update, safe,
-		qn_emit_shape(e, x), p.axis);
+	const char *found = qn_emit_temp(e, "found", "tract_core_gather_elements(%s, tract_core_broadcast(%s, shape=%s), axis=%d)", update,
+		safe, qn_emit_shape(e, x), p.axis);
 	qn_emit_output(e, 0, "select(%s, %s, %s)", inside, found, cache);
 	return QUERN_OK;
 }
 
-const qn_op qn_op_tensor_scatter = {.name = "TensorScatter", .since = 24, .min_in = 2, .max_in = 3, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_tensor_scatter = {
+	.name = "TensorScatter", .since = 24, .min_in = 2, .max_in = 3, .infer = infer, .eval = eval, .emit = emit};

@@ -64,5 +64,12 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_tile = {.name = "Tile", .since = 6, .min_in = 2, .max_in = 2, .traits = QN_LAYOUT, .dims_in = 1, .infer = infer, .eval = eval,
+const qn_op qn_op_tile = {.name = "Tile",
+	.since = 6,
+	.min_in = 2,
+	.max_in = 2,
+	.traits = QN_LAYOUT,
+	.dims_in = 1,
+	.infer = infer,
+	.eval = eval,
 	.emit = emit};

@@ -121,7 +121,8 @@ static void do_row(qn_call *c, const rows *r, int64_t row, item *all)
 	for (int64_t i = 0; i < r->k; i++) {
 		int64_t y = to + i * r->inner;
 		if (qn_call_wants(c, 0))
-			memcpy(QN_OUT(c, 0, char) + (size_t)y * elem, (const char *)r->x->data + (size_t)(base + all[i].at * r->inner) * elem, elem);
+			memcpy(QN_OUT(c, 0, char) + (size_t)y * elem,
+				(const char *)r->x->data + (size_t)(base + all[i].at * r->inner) * elem, elem);
 		if (qn_call_wants(c, 1))
 			QN_OUT(c, 1, int64_t)[y] = all[i].at;
 	}
@@ -164,4 +165,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_topk = {.name = "TopK", .hint = QN_HINT_SELECTION, .min_in = 1, .max_in = 2, .max_out = 2, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_topk = {
+	.name = "TopK", .hint = QN_HINT_SELECTION, .min_in = 1, .max_in = 2, .max_out = 2, .infer = infer, .eval = eval, .emit = emit};

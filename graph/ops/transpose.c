@@ -60,5 +60,11 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_transpose = {.name = "Transpose", .min_in = 1, .max_in = 1, .traits = QN_LAYOUT | QN_KEEPS_WEIGHT, .dims_in = 1, .infer = infer,
-	.eval = eval, .emit = emit};
+const qn_op qn_op_transpose = {.name = "Transpose",
+	.min_in = 1,
+	.max_in = 1,
+	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT,
+	.dims_in = 1,
+	.infer = infer,
+	.eval = eval,
+	.emit = emit};

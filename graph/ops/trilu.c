@@ -68,5 +68,12 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_trilu = {.name = "Trilu", .also = "com.microsoft:Trilu", .since = 1, .min_in = 1, .max_in = 2, .dims_in = 1, .infer = infer,
-	.eval = eval, .emit = emit};
+const qn_op qn_op_trilu = {.name = "Trilu",
+	.also = "com.microsoft:Trilu",
+	.since = 1,
+	.min_in = 1,
+	.max_in = 2,
+	.dims_in = 1,
+	.infer = infer,
+	.eval = eval,
+	.emit = emit};

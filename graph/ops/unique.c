@@ -32,7 +32,8 @@ static int compare(const slices *s, int64_t a, int64_t b)
 			int64_t p = (o * s->n + a) * s->inner + i, q = (o * s->n + b) * s->inner + i;
 			if (wide) {
 				uint64_t flip = s->x->type == QN_I64 ? 0 : 1ull << 63;
-				int64_t v = (int64_t)((uint64_t)qn_tensor_get_i64(s->x, p) ^ flip), w = (int64_t)((uint64_t)qn_tensor_get_i64(s->x, q) ^ flip);
+				int64_t v = (int64_t)((uint64_t)qn_tensor_get_i64(s->x, p) ^ flip),
+					w = (int64_t)((uint64_t)qn_tensor_get_i64(s->x, q) ^ flip);
 				if (v != w)
 					return v < w ? -1 : 1;
 				continue;
@@ -129,7 +130,8 @@ static qn_status eval(qn_call *c)
 		size_t run = (size_t)s.inner * qn_dtype_size(c->x[0]->type);
 		for (int64_t o = 0; o < s.outer && run; o++)
 			for (int64_t k = 0; k < g.n; k++)
-				memcpy(QN_OUT(c, 0, char) + (size_t)(o * g.n + k) * run, (const char *)c->x[0]->data + (size_t)(o * s.n + g.first[k]) * run, run);
+				memcpy(QN_OUT(c, 0, char) + (size_t)(o * g.n + k) * run,
+					(const char *)c->x[0]->data + (size_t)(o * s.n + g.first[k]) * run, run);
 	}
 	const int64_t *extra[] = {NULL, g.first, g.of, g.count};
 	for (int i = 1; i < 4; i++) {
@@ -143,5 +145,11 @@ static qn_status eval(qn_call *c)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_unique = {.name = "Unique", .also = "com.microsoft:Unique", .min_in = 1, .max_in = 1, .max_out = 4, .traits = QN_DYNAMIC_OUTPUT,
-	.infer = infer, .eval = eval};
+const qn_op qn_op_unique = {.name = "Unique",
+	.also = "com.microsoft:Unique",
+	.min_in = 1,
+	.max_in = 1,
+	.max_out = 4,
+	.traits = QN_DYNAMIC_OUTPUT,
+	.infer = infer,
+	.eval = eval};

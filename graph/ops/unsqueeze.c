@@ -51,5 +51,12 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_unsqueeze = {.name = "Unsqueeze", .also = "com.microsoft:ExpandDims", .min_in = 1, .max_in = 2,
-	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT, .dims_in = 1, .infer = infer, .eval = qn_move_copy_eval, .emit = emit};
+const qn_op qn_op_unsqueeze = {.name = "Unsqueeze",
+	.also = "com.microsoft:ExpandDims",
+	.min_in = 1,
+	.max_in = 2,
+	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT,
+	.dims_in = 1,
+	.infer = infer,
+	.eval = qn_move_copy_eval,
+	.emit = emit};

@@ -34,7 +34,8 @@ QUERN_API size_t quern_archive_outputs(const quern_archive *archive);
 QUERN_API void quern_archive_input(const quern_archive *archive, size_t i, quern_port *out);
 QUERN_API void quern_archive_output(const quern_archive *archive, size_t i, quern_port *out);
 
-/* Operators of the graph's body by name, most frequent first; infix ones under their names ("add"). Externals and variables are not among them. */
+/* Operators of the graph's body by name, most frequent first; infix ones under their names ("add"). Externals and
+ * variables are not among them. */
 typedef struct quern_operator {
 	const char *name;
 	size_t count;

@@ -7,6 +7,7 @@ Each case is a small graph with dynamic dims where the operator has them. Needs:
 import argparse, json, os, subprocess, sys, tempfile
 import numpy as np, onnx, onnxruntime
 from onnx import TensorProto as T, helper as h, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 ORT = onnxruntime
 TOLERANCE = 2e-5  # relative L2, float against float
@@ -235,6 +236,60 @@ def gqa_smooth(): return group_query(smooth_softmax=1)
 def gqa_sink(): return group_query(sink=True)
 @case
 def gqa_more(): return group_query(more=True, past=2, s=3)
+
+
+# --- Attention of ai.onnx, dynamic dims -------------------------------------------------------------------------------
+def standard_attention(packed=True, past=0, mask=None, mask_dims=None, lengths=None, s=5, t=None, present=False, **attrs):
+    g, b, heads, kv, d, dv = Graph(), 2, 4, 2, 8, 6
+    tn, t = ("T", t) if t else ("S", s)
+    if packed:
+        ins = [g.x("q", rnd(b, s, heads * d), ["B", "S", heads * d]), g.x("k", rnd(b, t, kv * d, seed=1), ["B", tn, kv * d]),
+               g.x("v", rnd(b, t, kv * dv, seed=2), ["B", tn, kv * dv]), "", "", "", ""]
+        attrs |= {"q_num_heads": heads, "kv_num_heads": kv}
+    else:
+        ins = [g.x("q", rnd(b, heads, s, d), ["B", heads, "S", d]), g.x("k", rnd(b, kv, t, d, seed=1), ["B", kv, tn, d]),
+               g.x("v", rnd(b, kv, t, dv, seed=2), ["B", kv, tn, dv]), "", "", "", ""]
+    if mask is not None:
+        ins[3] = g.x("mask", mask, mask_dims)
+    if past:
+        ins[4], ins[5] = g.x("pk", rnd(b, kv, past, d, seed=3), ["B", kv, "P", d]), g.x("pv", rnd(b, kv, past, dv, seed=4), ["B", kv, "P", dv])
+    if lengths is not None:
+        ins[6] = g.x("lengths", lengths, ["B"])
+    while not ins[-1]:
+        ins.pop()
+    outs = ["y", "present_k", "present_v"] if past or present else ["y"]
+    g.op("Attention", ins, outs, domain="", **attrs)
+    model = g.model(floats(*outs), opset=24)
+    return model, g.feed, lambda f: ReferenceEvaluator(model).run(None, f)
+
+
+HOLES = np.array([[[[1, 1, 0, 1, 0]] * 5], [[[1] * 5] * 2 + [[0] * 5] + [[1] * 5] * 2]], bool)  # one row hides everything
+
+
+@case
+def standard_causal(): return standard_attention(is_causal=1)
+@case
+def standard_heads_cross(): return standard_attention(packed=False, t=7, scale=0.3, softcap=2.0)
+@case
+def standard_past(): return standard_attention(past=3, is_causal=1)
+@case
+def standard_present(): return standard_attention(packed=False, present=True)
+@case
+def standard_bool_mask(): return standard_attention(mask=HOLES, mask_dims=["B", 1, "S", "S"])
+@case
+def standard_bool_mask_causal(): return standard_attention(mask=HOLES, mask_dims=["B", 1, "S", "S"], is_causal=1)
+@case
+def standard_float_mask():
+    return standard_attention(mask=np.where(HOLES, 0, -np.inf).astype(np.float32) + rnd(2, 1, 5, 5), mask_dims=["B", 1, "S", "S"])
+@case
+def standard_lowest_mask():  # a row of the lowest number is no row of -inf: its scores tie
+    return standard_attention(mask=np.where(HOLES, 0, np.finfo(np.float32).min).astype(np.float32), mask_dims=["B", 1, "S", "S"])
+@case
+def standard_short_mask(): return standard_attention(mask=rnd(5, 3), mask_dims=["S", 3], t=7, s=5)
+@case
+def standard_lengths(): return standard_attention(packed=False, t=8, lengths=np.array([3, 8], np.int64))
+@case
+def standard_lengths_causal(): return standard_attention(packed=False, t=8, lengths=np.array([3, 8], np.int64), is_causal=1)
 
 
 # --- rotary ---------------------------------------------------------------------------------------------------------
@@ -564,6 +619,23 @@ def grouped(bits):
              num_heads=HEADS, kv_num_heads=KV, do_rotary=1)
         return "context"
     return attention
+
+
+@roles
+def roles_genai():
+    """As onnxruntime-genai writes it: the lengths follow from an attention mask whose length has a name of its own."""
+    def attention(d, x):
+        pasts = [d.x(n, rnd(2, KV, 3, SIZE), ["B", KV, "past_length", SIZE]) for n in ("past_k", "past_v")]
+        d.x("attention_mask", np.ones((2, 8), np.int64), ["B", "total_length"])
+        one = d.w("one", np.array([1], np.int64))
+        d.plain("ReduceSum", ["attention_mask", one], "mask.sum", keepdims=0)
+        d.plain("Cast", [d.plain("Sub", ["mask.sum", one], "mask.less")], "lengths", to=T.INT32)
+        d.plain("Gather", [d.plain("Shape", ["attention_mask"], "mask.shape"), d.w("axis", np.array(1, np.int64))], "mask.length", axis=0)
+        d.plain("Cast", ["mask.length"], "total", to=T.INT32)
+        d.op("GroupQueryAttention", [*project(d, x, bits=4), *pasts, "lengths", "total", *d.tables()], ["context", "present_k", "present_v"],
+             num_heads=HEADS, kv_num_heads=KV, do_rotary=1, local_window_size=6)
+        return "context"
+    return Decoder().build(attention, bits=4)
 
 
 @roles

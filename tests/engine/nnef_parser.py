@@ -1,8 +1,11 @@
 """An independent NNEF parser (the PyPI package `nnef`) reads our graphs.
 
-What is standard in graph.nnef has to be accepted as it stands: versions, extensions of NNEF, fragments, externals, variables, every
-standard operator with its parameter names and types. The engine's own operators are declared to the parser as fragments without a body, with just the
-parameters that the engine knows; the engine's extension lines are taken out, and dims are bound to numbers, since a symbol is no NNEF.
+What is standard in graph.nnef has to be accepted as it stands: version, extensions, fragments, externals, variables, every standard operator with its
+parameters. What is the engine's own is told to the parser or taken out first:
+  - its operators are declared as fragments without a body, with just the parameters that the engine knows;
+  - its `extension tract_...` lines go, and dims are bound to numbers, since a symbol is no NNEF;
+  - NNEF has no arithmetic on integer tensors, so these are called scalar ones; and no infinity, which becomes the largest float; and no
+    literal tensors: the engine's [[1.0]] becomes 1.0.
 """
 import argparse, pathlib, re, tempfile
 from common import FLOAT, MODELS, SHARED, Tally, compile_model, need, ort_session
@@ -12,12 +15,14 @@ import nnef, numpy as np
 
 DECLARED = """
 fragment tract_core_einsum( inputs: tensor<scalar>[], expr: string, acc: string, output: string = '' ) -> ( y: tensor<scalar> );
-fragment tract_core_gather<?>( input: tensor<?>, indices: tensor<integer>, axis: integer, datum_type: string = '' ) -> ( y: tensor<?> );
-fragment tract_core_gather_nd<?>( input: tensor<?>, indices: tensor<integer>, batch_dims: integer ) -> ( y: tensor<?> );
-fragment tract_core_range( start: integer, end: integer, step: integer ) -> ( y: tensor<integer> );
+fragment tract_core_gather<?>( input: tensor<?>, indices: tensor<scalar>, axis: integer, datum_type: string = '' ) -> ( y: tensor<?> );
+fragment tract_core_gather_nd<?>( input: tensor<?>, indices: tensor<scalar>, batch_dims: integer ) -> ( y: tensor<?> );
+fragment tract_core_range( start: integer, end: integer, step: integer ) -> ( y: tensor<scalar> );
 fragment tract_core_broadcast<?>( input: tensor<?>, shape: integer[] ) -> ( y: tensor<?> );
 fragment tract_core_trilu<?>( input: tensor<?>, upper: logical, k: integer ) -> ( y: tensor<?> );
 fragment tract_core_rms_norm( input: tensor<scalar>, axis: integer, eps: scalar ) -> ( y: tensor<scalar> );
+fragment tract_core_gather_elements<?>( input: tensor<?>, indices: tensor<scalar>, axis: integer ) -> ( y: tensor<?> );
+fragment recip( x: tensor<scalar> ) -> ( y: tensor<scalar> );
 fragment tract_core_silu( x: tensor<scalar> ) -> ( y: tensor<scalar> );
 fragment tract_core_erf( x: tensor<scalar> ) -> ( y: tensor<scalar> );
 """
@@ -27,7 +32,7 @@ KV_DIMS = {"batch": 2, "seq": 3, "past": 4, "total": 7}
 
 
 def kind_of(datum_type):
-    return "scalar" if datum_type[0] in "fQ" else "logical" if datum_type == "bool" else "integer"
+    return "logical" if datum_type == "bool" else "scalar"
 
 
 def bindings(path):
@@ -43,7 +48,7 @@ def bindings(path):
 
 
 def name_casts(text):
-    """`tract_core_cast(..., to='i64')` becomes `tract_core_cast_to_integer(...)`."""
+    """`tract_core_cast(..., to='i64')` becomes `tract_core_cast_to_scalar(...)`."""
     call = "tract_core_cast("
     at = text.rfind(call)
     while at >= 0:
@@ -59,8 +64,11 @@ def name_casts(text):
 
 def as_standard(text):
     """The graph with the engine's operators declared and its extensions taken out; the rest is as it was written."""
-    text = name_casts(re.sub(r"(?m)^extension tract_\w+ \w+;\n", "", text))
-    own = [line for line in DECLARED.splitlines() if line] + [CAST.format(kind) for kind in ("scalar", "integer", "logical")]
+    text = re.sub(r"(?m)^extension tract_\w+ \w+;\n", "", text)
+    text = re.sub(r"\b(external|variable)<integer>", r"\1<scalar>", text)
+    text = re.sub(r"\[\[([\d.]+)\]\]", r"\1", text)
+    text = name_casts(re.sub(r"\binf\b", "3.4028235e+38", text))
+    own = [line for line in DECLARED.splitlines() if line] + [CAST.format(kind) for kind in ("scalar", "logical")]
     head = re.match(r"version [^;]*;\s*(?:extension [^;]*;\s*)*", text).group()
     if "KHR_enable_fragment_definitions" not in head:
         own.insert(0, "extension KHR_enable_fragment_definitions;")

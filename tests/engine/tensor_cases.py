@@ -5,10 +5,12 @@ usage: QUERN=build/quern tensor_cases.py [--no-tract]
 Each storage form is written from the same array; the file must be what numpy says byte for byte, and the engine must load it and compute with the values
 that it stands for. Needs: pip install tract numpy
 """
-import argparse, json, os, struct, subprocess, sys, tempfile
+import argparse, json, os, struct, sys, tempfile
+from common import need, quern
+
+need("numpy")
 import numpy as np
 
-QUERN = os.environ.get("QUERN", "build/quern")
 HEAD = "version 1.0;\nextension tract_registry tract_core;\n"
 BLOCK_BITS, TRACT = 0xFFFFFFFF, 0x5452
 MATMUL_TOLERANCE = 1e-5  # relative L2
@@ -56,7 +58,7 @@ def i8(a):
 
 def tensor(folder, a, *flags):
     np.save(folder + "/in.npy", a)
-    p = subprocess.run([QUERN, "tensor", folder + "/in.npy", "-o", folder + "/w.dat", "--json", *flags], capture_output=True, text=True)
+    p = quern("tensor", folder + "/in.npy", "-o", folder + "/w.dat", "--json", *flags)
     if p.returncode:
         raise RuntimeError(p.stderr.strip())
     return json.loads(p.stdout), open(folder + "/w.dat", "rb").read()
@@ -108,6 +110,8 @@ def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--no-tract", action="store_true")
     engine = not ap.parse_args().no_tract
+    if engine:
+        need("tract")
     bad = 0
     for name, w, flags, data, values in cases():
         with tempfile.TemporaryDirectory() as folder:

@@ -54,9 +54,15 @@ static inline qn_node *op_node(const char *op, int n_in, int n_out)
 	return qn_graph_node(graph, NULL, row, "the_node", in, n_in, n_out);
 }
 
-static inline void *op_data(const qn_tensor *t) { return (void *)(uintptr_t)t->data; }
+static inline void *op_data(const qn_tensor *t)
+{
+	return (void *)(uintptr_t)t->data;
+}
 
-static inline qn_tensor *op_ints(int n, const int64_t *v) { return qn_tensor_i64s(&arena, v, n); }
+static inline qn_tensor *op_ints(int n, const int64_t *v)
+{
+	return qn_tensor_i64s(&arena, v, n);
+}
 
 static inline qn_tensor *op_random(qn_dtype type, int rank, const int64_t *dim)
 {
@@ -128,8 +134,8 @@ static inline void op_check_moved(const char *what, const qn_tensor *x, const qn
 		double want = source(user, out, in) ? qn_tensor_get(x, op_offset(x, in)) : 0;
 		double got = qn_tensor_get(y, n++);
 		if (got != want)
-			fail_msg("%s: element %lld is %g, expected %g (rank %d, random state %llu)", what, (long long)n - 1, got, want, x->rank,
-				(unsigned long long)seed);
+			fail_msg("%s: element %lld is %g, expected %g (rank %d, random state %llu)", what, (long long)n - 1, got, want,
+				x->rank, (unsigned long long)seed);
 	} while (op_next(y->rank, y->dim, out));
 	assert_int_equal(n, qn_tensor_count(y));
 }
@@ -161,8 +167,10 @@ static inline qn_dim op_dim(const char *s, size_t n)
 		while (to < n && !strchr("+-*/", s[to]))
 			to++;
 		qn_dim b = op_atom(s + from, to - from);
-		d = s[k] == '+' ? qn_dim_add(graph->dims, d, b) : s[k] == '-' ? qn_dim_sub(graph->dims, d, b)
-			: s[k] == '*' ? qn_dim_mul(graph->dims, d, b) : qn_dim_floordiv(graph->dims, d, b);
+		d = s[k] == '+'   ? qn_dim_add(graph->dims, d, b)
+		    : s[k] == '-' ? qn_dim_sub(graph->dims, d, b)
+		    : s[k] == '*' ? qn_dim_mul(graph->dims, d, b)
+				  : qn_dim_floordiv(graph->dims, d, b);
 		k = to;
 	}
 	return d;

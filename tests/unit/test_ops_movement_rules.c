@@ -122,7 +122,8 @@ static void check_content(const qn_tensor *y, const char *want)
 	assert_int_equal(qn_tensor_count(y), s.rank);
 	for (int i = 0; i < s.rank; i++)
 		if (!qn_dim_equal(((const qn_dim *)y->data)[i], s.dim[i]))
-			fail_msg("item %d is %s, expected item %d of %s", i, qn_dim_text(&arena, ((const qn_dim *)y->data)[i], NULL, NULL), i, want);
+			fail_msg("item %d is %s, expected item %d of %s", i, qn_dim_text(&arena, ((const qn_dim *)y->data)[i], NULL, NULL),
+				i, want);
 }
 
 static void test_contents(void **state)
@@ -222,7 +223,8 @@ static void test_bad_indices(void **state)
 	(void)state;
 	static const char *const ops[] = {"Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "ReverseSequence"};
 	const float data[] = {1, 2, 3};
-	const qn_tensor x = {QN_F32, 1, {3}, data}, matrix = {QN_F32, 2, {3, 1}, data}, one = {QN_F32, 1, {1}, data}, scalar = {QN_F32, 0, {0}, data};
+	const qn_tensor x = {QN_F32, 1, {3}, data}, matrix = {QN_F32, 2, {3, 1}, data}, one = {QN_F32, 1, {1}, data},
+			scalar = {QN_F32, 0, {0}, data};
 	for (size_t i = 0; i < QN_LEN(ops); i++)
 		for (int64_t bad = -4; bad <= 4; bad += bad == -4 ? 7 : 1) { /* -4, 3, 4 */
 			bool lengths = !strcmp(ops[i], "ReverseSequence");

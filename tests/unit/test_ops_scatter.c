@@ -6,11 +6,16 @@ enum { ROUNDS = 60 };
 static double combine(int how, double old, double new)
 {
 	switch (how) {
-	case 1: return old + new;
-	case 2: return old * new;
-	case 3: return old < new ? old : new;
-	case 4: return old > new ? old : new;
-	default: return new;
+	case 1:
+		return old + new;
+	case 2:
+		return old * new;
+	case 3:
+		return old < new ? old : new;
+	case 4:
+		return old > new ? old : new;
+	default:
+		return new;
 	}
 }
 
@@ -43,12 +48,14 @@ static void test_scatter_elements(void **state)
 		for (int k = 0; k < rank; k++)
 			idim[k] = draw(i % 8 ? 1 : 0, dim[k]);
 		qn_dtype type = types[draw(0, 3)];
-		qn_tensor *x = op_random(type, rank, dim), *u = op_random(type, rank, idim), *index = qn_tensor_new(&arena, QN_I64, rank, idim);
+		qn_tensor *x = op_random(type, rank, dim), *u = op_random(type, rank, idim),
+			  *index = qn_tensor_new(&arena, QN_I64, rank, idim);
 		double *want = values_of(x);
 		int64_t n = 0;
 		if (qn_tensor_count(u)) {
 			do {
-				int64_t v = how ? draw(-dim[axis], dim[axis] - 1) : at[axis] - draw(0, 1) * dim[axis]; /* without a reduction: no place twice */
+				int64_t v = how ? draw(-dim[axis], dim[axis] - 1)
+						: at[axis] - draw(0, 1) * dim[axis]; /* without a reduction: no place twice */
 				int64_t to[QN_MAX_RANK];
 				memcpy(to, at, sizeof to);
 				to[axis] = v < 0 ? v + dim[axis] : v;
@@ -78,7 +85,8 @@ static void test_scatter_nd(void **state)
 			idim[0] = udim[0] = n = places;
 		for (int k = depth; k < rank; k++)
 			run *= udim[1 + k - depth] = dim[k];
-		qn_tensor *x = op_random(QN_F32, rank, dim), *u = op_random(QN_F32, 1 + rank - depth, udim), *index = qn_tensor_new(&arena, QN_I64, 2, idim);
+		qn_tensor *x = op_random(QN_F32, rank, dim), *u = op_random(QN_F32, 1 + rank - depth, udim),
+			  *index = qn_tensor_new(&arena, QN_I64, 2, idim);
 		double *want = values_of(x);
 		for (int64_t t = 0; t < n; t++) {
 			int64_t place = how ? draw(0, places - 1) : t, rest = place;
@@ -223,8 +231,8 @@ static void test_range(void **state)
 		for (int64_t v = start; step > 0 ? v < limit : v > limit; v += step)
 			assert_int_equal(((const int64_t *)y->data)[n++], v);
 		assert_int_equal(y->dim[0], n);
-		qn_tensor *f = op_run(op_node("Range", 3, 1), qn_tensor_scalar_f32(&arena, (float)start / 2), qn_tensor_scalar_f32(&arena, (float)limit / 2),
-			qn_tensor_scalar_f32(&arena, (float)step / 2));
+		qn_tensor *f = op_run(op_node("Range", 3, 1), qn_tensor_scalar_f32(&arena, (float)start / 2),
+			qn_tensor_scalar_f32(&arena, (float)limit / 2), qn_tensor_scalar_f32(&arena, (float)step / 2));
 		assert_int_equal(f->dim[0], n);
 		for (int64_t k = 0; k < n; k++)
 			assert_true(((const float *)f->data)[k] == (float)(start + k * step) / 2);
@@ -235,7 +243,8 @@ static void test_tensor_scatter(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ROUNDS; i++) {
-		int64_t size = draw(1, 6), steps = draw(0, size), dim[3] = {draw(1, 3), size, draw(1, 3)}, udim[3] = {dim[0], steps, dim[2]};
+		int64_t size = draw(1, 6), steps = draw(0, size), dim[3] = {draw(1, 3), size, draw(1, 3)},
+			udim[3] = {dim[0], steps, dim[2]};
 		bool circular = i % 2;
 		qn_node *node = op_node("TensorScatter", 3, 1);
 		qn_node_set_string(graph, node, "mode", circular ? "circular" : "linear");
