@@ -37,6 +37,8 @@ static int print_help(const cli_command *c)
 {
 	printf("usage: quern %s\n\n%s\n\noptions\n", c->usage, c->about);
 	print_options(c->options);
+	if (c->shared)
+		print_options(c->shared);
 	print_options(common);
 	return EXIT_DONE;
 }
@@ -94,7 +96,10 @@ int cli_parse(const cli_command *c, int argc, char **argv, void *user, const cha
 		}
 		const char *name = a + 1 + (a[1] == '-'), *equals = a[1] == '-' ? strchr(name, '=') : NULL;
 		size_t n = equals ? (size_t)(equals - name) : strlen(name);
-		const cli_option *o = find(c->options, name, n), *shared = o ? NULL : find(common, name, n);
+		const cli_option *o = find(c->options, name, n);
+		if (!o && c->shared)
+			o = find(c->shared, name, n);
+		const cli_option *shared = o ? NULL : find(common, name, n);
 		if (shared && !strcmp(shared->name, "help"))
 			return print_help(c);
 		if (!o && !shared)

@@ -25,6 +25,7 @@ typedef struct cli_command {
 	const char *usage;
 	const char *about;
 	const cli_option *options; /* ends with a NULL name */
+	const cli_option *shared;  /* the same, options of several commands; NULL: none */
 	/* returns 0, or EXIT_USAGE after it said why */
 	int (*take)(void *user, char key, const char *value);
 } cli_command;

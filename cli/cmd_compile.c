@@ -1,7 +1,6 @@
 /* cmd_compile.c - quern compile */
-#include "cli/cli.h"
+#include "cli/compile_options.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct options {
@@ -13,69 +12,25 @@ typedef struct options {
 
 static const cli_option option_list[] = {
 	{"o", "OUT", "OUT.nnef.tgz, OUT.nnef.tar, or a folder", 'o'},
-	{"bits", "SPEC", "weight bits: 4, or by role: ffn=4,head=8 (default 4 in every layer with a role)", 'b'},
-	{"layer", "NAME=BITS", "pin the layers of that name or glob (repeatable)", 'l'},
-	{"weight-16bits", "NAME", "16-bit weights for the layers of that name or glob (repeatable)", 'w'},
-	{"embedding-bits", "N", "bits of embedding tables (default 16; 4: Q4_0, 8: Q8_1)", 'e'},
-	{"rounding", "R", "of Q4_0: mse (default), signed (ggml's), minmax (torch_to_nnef's)", 'r'},
-	{"percentile", "P", "of minmax: quantile of the magnitudes that sets a scale, 0 < P <= 1", 'p'},
-	{"set", "SYMBOL=N", "bind a dynamic dim by its original text (repeatable)", 's'},
-	{"target", "T", "tract (default) or khronos", 't'},
-	{"strict", NULL, "fail where a layer cannot have what was asked, instead of a wider form", 'S'},
 	{"json", NULL, "print the result as JSON", 'j'},
 	{0},
 };
 
 static int take(void *user, char key, const char *value);
 static const cli_command command = {"compile MODEL.onnx -o OUT [options]",
-	"Compiles an ONNX transformer into a quantized NNEF archive for tract. Without options: Q4_0 weights in every layer with a role.", option_list, take};
-
-static int as_int(const char *s)
-{
-	char *end;
-	long v = strtol(s, &end, 10);
-	return *end || end == s || v < -1000000 || v > 1000000 ? -1 : (int)v;
-}
-
-static quern_status apply(options *o, char key, const char *value)
-{
-	char *end;
-	double p;
-	switch (key) {
-	case 'b':
-		return quern_config_bits(o->config, value);
-	case 'l':
-		return quern_config_layer(o->config, value);
-	case 'w':
-		return quern_config_weight_16bits(o->config, value);
-	case 'e':
-		return quern_config_embedding_bits(o->config, as_int(value));
-	case 'r':
-		return quern_config_rounding(o->config, value);
-	case 'p':
-		p = strtod(value, &end);
-		return quern_config_percentile(o->config, *end || end == value ? -1 : p);
-	case 's':
-		return quern_config_set_symbol(o->config, value);
-	case 't':
-		return quern_config_target(o->config, value);
-	case 'S':
-		quern_config_strict(o->config, true);
-		return QUERN_OK;
-	case 'o':
-		o->output = value;
-		return QUERN_OK;
-	case 'j':
-		o->json = true;
-		return QUERN_OK;
-	}
-	return QUERN_ERR_INTERNAL;
-}
+	"Compiles an ONNX transformer into a quantized NNEF archive for tract. Without options: Q4_0 weights in every layer with a role.", option_list,
+	compile_options, take};
 
 static int take(void *user, char key, const char *value)
 {
 	options *o = user;
-	return apply(o, key, value) == QUERN_OK ? 0 : cli_usage(&command, "%s", quern_message(o->ctx));
+	if (key == 'o')
+		o->output = value;
+	else if (key == 'j')
+		o->json = true;
+	else if (compile_option_apply(o->config, key, value) != QUERN_OK)
+		return cli_usage(&command, "%s", quern_message(o->ctx));
+	return 0;
 }
 
 static void print_json(const quern_model *m, const options *o, const quern_summary *s)

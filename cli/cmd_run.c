@@ -20,7 +20,7 @@ static const cli_option option_list[] = {
 
 static int take(void *user, char key, const char *value);
 static const cli_command command = {"run MODEL.onnx (--input IN.npz -o OUT.npz | --test-data-set DIR)",
-	"Runs the model in float on the CPU. With --test-data-set the exit status is 1 when an output differs.", option_list, take};
+	"Runs the model in float on the CPU. With --test-data-set the exit status is 1 when an output differs.", option_list, NULL, take};
 
 static int take(void *user, char key, const char *value)
 {

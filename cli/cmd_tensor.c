@@ -25,7 +25,7 @@ static const cli_option option_list[] = {
 static int take(void *user, char key, const char *value);
 static const cli_command command = {"tensor IN.npy -o OUT.dat [--format F]",
 	"Quantizes one float array to an NNEF tensor file. i8 writes its scales, one for each item of the first axis, to OUT.scale.dat.",
-	option_list, take};
+	option_list, NULL, take};
 
 static int take(void *user, char key, const char *value)
 {

@@ -36,6 +36,8 @@ const char *qn_emit_temp(qn_emit *e, const char *hint, const char *fmt, ...) QN_
 void qn_emit_tuple(qn_emit *e, const char *fmt, ...) QN_PRINTF(2, 3);
 /* Declares a fragment once by name. */
 void qn_emit_fragment(qn_emit *e, const char *name, const char *definition);
+/* Records in graph.quant how the 8-bit signed integers of an identifier stand for numbers. */
+void qn_emit_quantization(qn_emit *e, const char *id, float scale, int zero_point);
 /* The archive needs the engine's tract_transformers registry from now on. */
 void qn_emit_transformers(qn_emit *e);
 /* A failure that names the node. */

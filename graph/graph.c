@@ -185,11 +185,16 @@ void qn_node_set_input(qn_graph *g, qn_node *n, int i, qn_value *v)
 		add_use(g, v, n, i);
 }
 
-void qn_value_replace(qn_graph *g, qn_value *old, qn_value *new_value)
+void qn_value_replace_except(qn_graph *g, qn_value *old, qn_value *new_value, const qn_node *keep)
 {
 	assert(old != new_value);
-	while (old->n_uses)
-		qn_node_set_input(g, old->uses[0].node, old->uses[0].input, new_value);
+	for (size_t i = 0; i < old->n_uses;) {
+		qn_use use = old->uses[i];
+		if (use.node == keep)
+			i++;
+		else
+			qn_node_set_input(g, use.node, use.input, new_value);
+	}
 	for (int i = 0; i < g->n_outputs; i++)
 		if (g->outputs[i] == old) {
 			g->outputs[i] = new_value;
@@ -197,6 +202,8 @@ void qn_value_replace(qn_graph *g, qn_value *old, qn_value *new_value)
 		}
 	old->is_output = false;
 }
+
+void qn_value_replace(qn_graph *g, qn_value *old, qn_value *new_value) { qn_value_replace_except(g, old, new_value, NULL); }
 
 static void kill_value(qn_graph *g, qn_value *v) { g->values[v->id] = NULL; }
 

@@ -130,6 +130,8 @@ static inline bool qn_node_has_out(const qn_node *n, int i) { return i < n->n_ou
 void qn_node_set_input(qn_graph *g, qn_node *n, int i, qn_value *v); /* grows the input list as needed; v may be NULL */
 /* All uses of `old`, graph outputs included, read `new` instead. Names of graph outputs are kept by output_names. */
 void qn_value_replace(qn_graph *g, qn_value *old, qn_value *new_value);
+/* The same, but `keep` goes on reading `old`: for nodes put behind it. */
+void qn_value_replace_except(qn_graph *g, qn_value *old, qn_value *new_value, const qn_node *keep);
 /* `v` leaves its producer and becomes a resident constant (content `t`, borrowed) under its own name. */
 void qn_value_make_const(qn_graph *g, qn_value *v, const qn_tensor *t);
 /* The node keeps its name, place and outputs and becomes another operator with other inputs; attributes are dropped. */

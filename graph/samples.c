@@ -2,17 +2,20 @@
 #include "graph/samples.h"
 
 #include "graph/npz.h"
+#include "graph/op.h"
 #include "graph/onnx.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct sample {
 	const char *path;
 	bool is_folder;                  /* a test_data_set */
 	const qn_tensor *const *inputs;  /* of a host program */
+	uint64_t content;                /* a hash of its inputs, once qn_samples_sort ran */
 } sample;
 
 struct qn_samples {
@@ -130,18 +133,37 @@ static qn_status convert(qn_samples *s, const char *name, const qn_value *v, con
 	return QUERN_OK;
 }
 
-/* A state (past keys and values): it has an axis that may be empty, a symbol of its own that no other given input has. */
+/* Whether new items are put behind v: it reaches a Concat through nodes that only move or convert elements. */
+static bool is_prefix(const qn_value *v, int depth)
+{
+	for (size_t i = 0; i < v->n_uses; i++) {
+		const qn_node *n = v->uses[i].node;
+		if (!*n->domain && !strcmp(n->op->name, "Concat"))
+			return true;
+		bool moves = (n->op->traits & (QN_LAYOUT | QN_KEEPS_WEIGHT)) && v->uses[i].input == 0;
+		if (moves && depth && qn_node_has_out(n, 0) && is_prefix(n->out[0], depth - 1))
+			return true;
+	}
+	return false;
+}
+
+/* The axis along which a state (past keys and values) grows: a dim that no given input has. -1 where the input is no state. */
 static int state_axis(qn_samples *s, int input, const qn_tensor *const *given)
 {
+	enum { NODES_BETWEEN = 8 };
 	const qn_shape *shape = &s->g->inputs[input]->fact.shape;
+	if (!is_prefix(s->g->inputs[input], NODES_BETWEEN))
+		return -1;
 	for (int k = 0; k < shape->rank; k++) {
 		if (qn_dim_is_const(shape->dim[k]))
 			continue;
-		bool elsewhere = false;
+		bool elsewhere = false, any = false;
 		for (int i = 0; i < s->g->n_inputs; i++)
-			for (int d = 0; given[i] && d < s->g->inputs[i]->fact.shape.rank; d++)
+			for (int d = 0; given[i] && d < s->g->inputs[i]->fact.shape.rank; d++) {
+				any = true;
 				elsewhere |= qn_dim_equal(s->g->inputs[i]->fact.shape.dim[d], shape->dim[k]);
-		if (!elsewhere)
+			}
+		if (any && !elsewhere)
 			return k;
 	}
 	return -1;
@@ -204,10 +226,14 @@ static qn_status read_npz(qn_samples *s, const char *path, qn_arena *a, const qn
 
 static qn_status read_folder(qn_samples *s, const char *path, qn_arena *a, const qn_tensor **inputs)
 {
-	for (int i = 0; i < s->g->n_inputs; i++) {
+	for (int i = 0; i <= s->g->n_inputs; i++) {
+		const char *file = qn_arena_printf(a, "%s/input_%d.pb", path, i), *name;
+		if (access(file, F_OK))
+			continue; /* fill_missing says what to do */
+		if (i == s->g->n_inputs)
+			QN_FAIL(s->g->ctx, QUERN_ERR_CONFIG, "sample '%s': it has input_%d.pb, the graph has %d input%s", path, i, i, i == 1 ? "" : "s");
 		qn_tensor *t;
-		const char *name;
-		QN_TRY(qn_onnx_tensor_file(s->g->ctx, qn_arena_printf(a, "%s/input_%d.pb", path, i), a, &t, &name));
+		QN_TRY(qn_onnx_tensor_file(s->g->ctx, file, a, &t, &name));
 		QN_TRY(convert(s, path, s->g->inputs[i], t, a, &inputs[i]));
 	}
 	return QUERN_OK;
@@ -227,4 +253,41 @@ qn_status qn_samples_read(qn_samples *s, size_t i, qn_arena *a, const qn_tensor 
 	else
 		QN_TRY(read_npz(s, it->path, a, inputs));
 	return fill_missing(s, it->path, a, inputs);
+}
+
+/* --- order -------------------------------------------------------------------------------------------------------- */
+static uint64_t mix(uint64_t h, const void *data, size_t n)
+{
+	const unsigned char *p = data;
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ p[i]) * 0x100000001b3u;
+	return h;
+}
+
+static int by_content(const void *a, const void *b)
+{
+	const sample *x = a, *y = b;
+	return x->content < y->content ? -1 : x->content > y->content;
+}
+
+qn_status qn_samples_sort(qn_samples *s)
+{
+	qn_arena a;
+	qn_arena_init(&a, s->g->ctx);
+	qn_status status = QUERN_OK;
+	for (size_t i = 0; i < s->n && status == QUERN_OK; i++) {
+		const qn_tensor **inputs = QN_NEW(&a, const qn_tensor *, s->g->n_inputs + 1);
+		status = qn_samples_read(s, i, &a, inputs);
+		uint64_t h = 0xcbf29ce484222325u;
+		for (int k = 0; k < s->g->n_inputs && status == QUERN_OK; k++) {
+			h = mix(h, inputs[k]->dim, sizeof *inputs[k]->dim * (size_t)inputs[k]->rank);
+			h = mix(h, inputs[k]->data, qn_tensor_bytes(inputs[k]));
+		}
+		s->v[i].content = h;
+		qn_arena_release(&a);
+	}
+	if (status == QUERN_OK)
+		qsort(s->v, s->n, sizeof *s->v, by_content);
+	qn_arena_release(&a);
+	return status;
 }

@@ -1,11 +1,14 @@
 /* config.c - defaults and the checked setters of a configuration. */
 #include "passes/config.h"
 
+#include "passes/config_fields.h"
 #include "passes/context.h"
 #include "passes/plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+const char *const qn_override_names[QN_OVERRIDE_COUNT] = {"actScaleMin", "weightScaleMin", "minclipRatio"};
 
 quern_config *quern_config_new(quern_context *context)
 {
@@ -19,12 +22,11 @@ quern_config *quern_config_new(quern_context *context)
 	quern_config *c = qn_heap(ctx, NULL, 0, sizeof *c);
 	*c = (quern_config){.context = context,
 		.ctx = ctx,
-		.weight_bits = {8, 8, 8, 8, 8, 8},
-		.act_bits = {8, 8, 8, 16, 16, 8},
-		.embedding_bits = 16,
 		.rounding = QN_ROUND_MSE,
+		.copies = -1,
 		.percentile = 1};
 	qn_arena_init(&c->arena, ctx);
+	qn_config_defaults(c);
 	ctx->on_memory = saved;
 	return c;
 }
@@ -47,6 +49,16 @@ static qn_status number(quern_config *c, const char *what, const char *text, int
 		QN_FAIL(c->ctx, QUERN_ERR_CONFIG, "%s: '%s' is no whole number from %lld to %lld", what, text, (long long)low, (long long)high);
 	*out = v;
 	return QUERN_OK;
+}
+
+int qn_config_weight_bits(const quern_config *c, int role)
+{
+	return c->asked_weight_bits[role] ? c->asked_weight_bits[role] : c->mixed_precision ? c->weight_bits[role] : QN_DEFAULT_WEIGHT_BITS;
+}
+
+int qn_config_act_bits(const quern_config *c, int role)
+{
+	return c->asked_act_bits[role] ? c->asked_act_bits[role] : c->mixed_precision ? c->act_bits[role] : QN_FLOAT_BITS;
 }
 
 static int role_index(const char *name)
@@ -91,6 +103,25 @@ quern_status quern_config_bits(quern_config *c, const char *spec) { return by_ro
 
 quern_status quern_config_act_bits(quern_config *c, const char *spec) { return by_role(c, "act-bits", spec, c->asked_act_bits); }
 
+void qn_config_pin(quern_config *c, const char *name, int weight_bits, int act_bits)
+{
+	/* a new list: a merge that fails goes back to the old one */
+	qn_pin pin = {NULL, weight_bits, act_bits}, *old = c->pins;
+	c->pins = QN_NEW(&c->arena, qn_pin, c->n_pins + 1);
+	size_t n = 0;
+	for (size_t i = 0; i < c->n_pins; i++) {
+		if (strcmp(old[i].name, name)) {
+			c->pins[n++] = old[i];
+			continue;
+		}
+		pin.weight_bits = weight_bits ? weight_bits : old[i].weight_bits;
+		pin.act_bits = act_bits ? act_bits : old[i].act_bits;
+	}
+	pin.name = qn_arena_strdup(&c->arena, name);
+	c->pins[n++] = pin;
+	c->n_pins = n;
+}
+
 quern_status quern_config_layer(quern_config *c, const char *text)
 {
 	QN_ENTER(c->ctx, saved, buf);
@@ -106,11 +137,8 @@ quern_status quern_config_layer(quern_config *c, const char *text)
 		status = number(c, "layer", bits, 1, 32, &w);
 		if (status == QUERN_OK && act)
 			status = number(c, "layer", act, 1, 32, &x);
-		if (status == QUERN_OK) {
-			QN_GROW(&c->arena, c->pins, c->n_pins, c->cap_pins);
-			const char *name = qn_arena_strndup(&c->arena, text, (size_t)(equals - text));
-			c->pins[c->n_pins++] = (qn_pin){name, (int)w, (int)x};
-		}
+		if (status == QUERN_OK)
+			qn_config_pin(c, qn_arena_strndup(&c->arena, text, (size_t)(equals - text)), (int)w, (int)x);
 	}
 	QN_LEAVE(c->ctx, saved);
 	return status;
@@ -156,10 +184,37 @@ static qn_status choose(quern_config *c, const char *what, const char *name, con
 
 quern_status quern_config_rounding(quern_config *c, const char *name)
 {
-	static const char *const names[] = {"minmax", "signed", "mse"};
+	static const char *const names[] = {"minmax", "signed", "mse", "importance", "gptq"};
 	int i;
 	QN_TRY(choose(c, "rounding", name, names, QN_LEN(names), &i));
 	c->rounding = (qn_rounding)i;
+	c->rounding_asked = true;
+	return QUERN_OK;
+}
+
+quern_status quern_config_calibration(quern_config *c, const char *path)
+{
+	QN_ENTER(c->ctx, saved, buf);
+	c->calib_path = qn_arena_strdup(&c->arena, path);
+	QN_LEAVE(c->ctx, saved);
+	return QUERN_OK;
+}
+
+quern_status quern_config_method(quern_config *c, int method)
+{
+	if (method < 0 || method > 3)
+		QN_FAIL(c->ctx, QUERN_ERR_CONFIG, "method: %d is not in 0..3", method);
+	c->calibration.method = method;
+	return QUERN_OK;
+}
+
+quern_status quern_config_mode(quern_config *c, const char *name)
+{
+	static const char *const names[] = {"max", "maxPercentile", "histogram", "histogram-mse", "histogram-kl"};
+	int i;
+	QN_TRY(choose(c, "mode", name, names, QN_LEN(names), &i));
+	c->calibration.mode = i < QN_CALIB_HISTOGRAM ? i : QN_CALIB_HISTOGRAM;
+	c->calibration.hist_search_type = i < QN_CALIB_HISTOGRAM ? 0 : i - QN_CALIB_HISTOGRAM;
 	return QUERN_OK;
 }
 
@@ -168,6 +223,7 @@ quern_status quern_config_percentile(quern_config *c, double p)
 	if (!(p > 0 && p <= 1))
 		QN_FAIL(c->ctx, QUERN_ERR_CONFIG, "percentile: %g is not in (0, 1]", p);
 	c->percentile = p;
+	c->percentile_asked = true;
 	return QUERN_OK;
 }
 
@@ -197,3 +253,15 @@ quern_status quern_config_set_symbol(quern_config *c, const char *text)
 void quern_config_strict(quern_config *c, bool strict) { c->strict = strict; }
 
 void quern_config_dynamic_activations(quern_config *c, bool on) { c->dynamic_activations = on; }
+
+static quern_status keep_path(quern_config *c, const char *path, const char **to)
+{
+	QN_ENTER(c->ctx, saved, buf);
+	*to = *path ? qn_arena_strdup(&c->arena, path) : NULL;
+	QN_LEAVE(c->ctx, saved);
+	return QUERN_OK;
+}
+
+quern_status quern_config_save_bits(quern_config *c, const char *path) { return keep_path(c, path, &c->save_path); }
+
+quern_status quern_config_load_bits(quern_config *c, const char *path) { return keep_path(c, path, &c->load_path); }

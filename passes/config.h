@@ -23,6 +23,40 @@ typedef struct qn_set {
 	int64_t size;
 } qn_set;
 
+/* A parameter that has another value for some layers. */
+typedef struct qn_layer_override {
+	const char *parameter; /* one of qn_override_names */
+	double value;
+	qn_name_list layers;   /* names or globs, as in pins */
+} qn_layer_override;
+
+/* actScaleMin, weightScaleMin, minclipRatio: the parameters that are taken layer by layer */
+enum { QN_OVERRIDE_COUNT = 3 };
+extern const char *const qn_override_names[QN_OVERRIDE_COUNT];
+
+/* CalibrationConfig; the meaning and the range of each field is in docs/config.md. */
+typedef struct qn_calibration_config {
+	int method;  /* 0..3 */
+	int output;  /* 0..2 */
+	int mode;    /* qn_calib_mode */
+	double percentile, topk_ratio; /* maxPercentile */
+	int max_each, max_total;
+	double hist_percentile;        /* histogram */
+	bool hist_use_gpu;
+	int hist_num_bins, hist_num_samples, hist_buffer_size;
+	double hist_min_bin_width, hist_search_percentile_min, hist_search_percentile_max;
+	int hist_num_search, hist_search_type; /* 0 percentile, 1 mse, 2 kl */
+	double act_scale_min, weight_scale_min, min_clip_ratio;
+	qn_layer_override *overrides;
+	size_t n_overrides, cap_overrides;
+	bool quantize_outputs;
+} qn_calibration_config;
+
+typedef enum qn_calib_mode { QN_CALIB_MAX, QN_CALIB_PERCENTILE, QN_CALIB_HISTOGRAM } qn_calib_mode;
+/* Of qn_calibration_config: methods 1 and 3 balance channels, 2 and 3 have zero points. */
+static inline bool qn_method_balances(int method) { return method & 1; }
+static inline bool qn_method_asymmetric(int method) { return method >= 2; }
+
 struct quern_config {
 	quern_context *context;
 	qn_ctx *ctx;
@@ -33,16 +67,29 @@ struct quern_config {
 	int asked_weight_bits[QN_CONFIG_ROLES], asked_act_bits[QN_CONFIG_ROLES]; /* 0: not asked; over the ones above */
 	qn_name_list weight_16, act_16;
 	qn_pin *pins;
-	size_t n_pins, cap_pins;
+	size_t n_pins;
 	int embedding_bits;
 	bool dynamic_activations;
+	const char *save_path, *load_path; /* allocation files; NULL: none */
+	qn_calibration_config calibration;
 	/* the rest */
+	const char *calib_path; /* NULL: no samples */
 	qn_rounding rounding;
 	double percentile;
+	bool rounding_asked, percentile_asked; /* else a loaded allocation's */
+	int copies; /* gptq: varied copies of each sample; -1: as many as help */
 	qn_target target;
 	bool strict;
 	qn_set *sets;
 	size_t n_sets, cap_sets;
 };
+
+enum { QN_DEFAULT_WEIGHT_BITS = 4, QN_FLOAT_BITS = 32 };
+/* What a role (0..QN_CONFIG_ROLES) is asked to have: by option, by mixed precision, or by default. */
+int qn_config_weight_bits(const quern_config *c, int role);
+int qn_config_act_bits(const quern_config *c, int role);
+
+/* Pins widths (0: not given) of a name; given again, it takes the later place and keeps what is not given anew. Copies `name`. */
+void qn_config_pin(quern_config *c, const char *name, int weight_bits, int act_bits);
 
 #endif

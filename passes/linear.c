@@ -1,16 +1,67 @@
 /* linear.c - products with a constant matrix become quern:Linear, gathers of float tables quern:Embedding.
  *
  * needs: shapes. gives: every layer with weights stored [N, K] in one operator, its bias inside; spoils nothing. Facts of new values are set here. */
+#include "passes/linear.h"
+
 #include "passes/passes.h"
 
-/* A constant over `in` whose data is made when it is needed. */
-static qn_value *recipe(qn_graph *g, qn_node *before, const char *op, const char *name, qn_value *const *in, int n_in, qn_shape shape)
+qn_value *qn_linear_apply(qn_graph *g, qn_node *before, const char *op, const char *name, qn_value *const *in, int n_in, qn_shape shape)
 {
 	qn_value *v = qn_graph_apply(g, before, op, name, in, n_in);
 	v->fact = (qn_fact){in[0]->fact.type, shape, NULL};
-	v->is_const = true;
-	v->weight = in[0]->weight;
+	v->is_const = in[0]->is_const;
+	v->weight = v->is_const ? in[0]->weight : NULL;
 	return v;
+}
+
+static bool is_identity(const int64_t *perm, int rank)
+{
+	for (int i = 0; i < rank; i++)
+		if (perm[i] != i)
+			return false;
+	return true;
+}
+
+qn_value *qn_linear_transpose(qn_graph *g, qn_node *before, const char *name, qn_value *v, const int64_t *perm)
+{
+	int rank = v->fact.shape.rank;
+	if (is_identity(perm, rank))
+		return v;
+	qn_shape s = {.rank = rank};
+	for (int i = 0; i < rank; i++)
+		s.dim[i] = v->fact.shape.dim[perm[i]];
+	qn_value *t = qn_linear_apply(g, before, "Transpose", name, &v, 1, s);
+	qn_node_set_ints(g, t->producer, "perm", perm, (size_t)rank);
+	return t;
+}
+
+qn_value *qn_linear_reshape(qn_graph *g, qn_node *before, const char *name, qn_value *v, const qn_shape *to)
+{
+	if (qn_shape_equal(&v->fact.shape, to))
+		return v;
+	qn_tensor *t = QN_NEW(g->arena, qn_tensor, 1);
+	if (qn_shape_is_const(to)) {
+		int64_t dim[QN_MAX_RANK];
+		for (int i = 0; i < to->rank; i++)
+			dim[i] = to->dim[i].k;
+		t = qn_tensor_i64s(g->arena, dim, to->rank);
+	} else {
+		qn_dim *dim = QN_NEW(g->arena, qn_dim, to->rank);
+		memcpy(dim, to->dim, (size_t)to->rank * sizeof *dim);
+		*t = (qn_tensor){QN_DIM, 1, {to->rank}, dim};
+	}
+	qn_value *in[] = {v, qn_graph_const(g, NULL, t)};
+	return qn_linear_apply(g, before, "Reshape", name, in, 2, *to);
+}
+
+void qn_linear_continue(qn_graph *g, qn_node *n, const qn_shape *split, const int64_t *perm)
+{
+	qn_value *y = n->out[0];
+	qn_node *after = n->next;
+	qn_value *z = qn_linear_reshape(g, after, qn_arena_printf(g->arena, "%s.split", n->name), y, split);
+	z = qn_linear_transpose(g, after, qn_arena_printf(g->arena, "%s.ordered", n->name), z, perm);
+	if (z != y)
+		qn_value_replace_except(g, y, z, n->next);
 }
 
 static qn_value *transposed(qn_graph *g, qn_node *before, qn_value *w)
@@ -20,22 +71,15 @@ static qn_value *transposed(qn_graph *g, qn_node *before, qn_value *w)
 	const qn_attr *perm = p && !strcmp(p->op->name, "Transpose") ? qn_node_attr(p, "perm") : NULL;
 	if (p && (p->op->traits & QN_LAYOUT) && perm && perm->n == 2 && perm->ints[0] == 1 && perm->ints[1] == 0)
 		return p->in[0]; /* undone rather than done twice */
-	qn_shape s = {2, {w->fact.shape.dim[1], w->fact.shape.dim[0]}};
-	qn_value *t = recipe(g, before, "Transpose", qn_arena_printf(g->arena, "%s.T", w->name), &w, 1, s);
-	qn_node_set_ints(g, t->producer, "perm", swap, 2);
-	return t;
+	return qn_linear_transpose(g, before, qn_arena_printf(g->arena, "%s.T", w->name), w, swap);
 }
 
 /* [1, 1, K, N] as [K, N] */
 static qn_value *as_matrix(qn_graph *g, qn_node *before, qn_value *w)
 {
 	const qn_shape *s = &w->fact.shape;
-	if (s->rank == 2)
-		return w;
 	qn_shape two = {2, {s->dim[s->rank - 2], s->dim[s->rank - 1]}};
-	int64_t dims[] = {two.dim[0].k, two.dim[1].k};
-	qn_value *in[] = {w, qn_graph_const(g, NULL, qn_tensor_i64s(g->arena, dims, 2))};
-	return recipe(g, before, "Reshape", qn_arena_printf(g->arena, "%s.2d", w->name), in, 2, two);
+	return qn_linear_reshape(g, before, qn_arena_printf(g->arena, "%s.2d", w->name), w, &two);
 }
 
 /* A constant float matrix: rank 2, or more with unit dims in front. */
@@ -74,11 +118,8 @@ static bool is_bias(const qn_value *b, qn_dim n)
 
 static qn_value *as_vector(qn_graph *g, qn_node *before, qn_value *b)
 {
-	if (b->fact.shape.rank == 1)
-		return b;
 	qn_shape one = {1, {b->fact.shape.dim[b->fact.shape.rank - 1]}};
-	qn_value *in[] = {b, qn_graph_const(g, NULL, qn_tensor_i64s(g->arena, &one.dim[0].k, 1))};
-	return recipe(g, before, "Reshape", qn_arena_printf(g->arena, "%s.1d", b->name), in, 2, one);
+	return qn_linear_reshape(g, before, qn_arena_printf(g->arena, "%s.1d", b->name), b, &one);
 }
 
 static qn_value *scaled(qn_graph *g, qn_node *before, qn_value *v, float by)
@@ -86,17 +127,13 @@ static qn_value *scaled(qn_graph *g, qn_node *before, qn_value *v, float by)
 	if (by == 1)
 		return v;
 	qn_value *in[] = {v, qn_graph_const(g, NULL, qn_tensor_scalar_f32(g->arena, by))};
-	if (v->is_const)
-		return recipe(g, before, "Mul", qn_arena_printf(g->arena, "%s.scaled", v->name), in, 2, v->fact.shape);
-	qn_value *y = qn_graph_apply(g, before, "Mul", qn_arena_printf(g->arena, "%s.scaled", v->name), in, 2);
-	y->fact = (qn_fact){v->fact.type, v->fact.shape, NULL};
-	return y;
+	return qn_linear_apply(g, before, "Mul", qn_arena_printf(g->arena, "%s.scaled", v->name), in, 2, v->fact.shape);
 }
 
 static void gemm_to_linear(qn_graph *g, qn_node *n)
 {
 	qn_value *x = n->in[0], *w = n->in[1], *c = qn_node_has_in(n, 2) ? n->in[2] : NULL;
-	if (x->is_const || !is_matrix(w) || w->fact.shape.rank != 2)
+	if (x->is_const || x->fact.type != QN_F32 || !is_matrix(w) || w->fact.shape.rank != 2)
 		return;
 	bool trans_a = qn_node_int(n, "transA", 0), trans_b = qn_node_int(n, "transB", 0);
 	float alpha = qn_node_float(n, "alpha", 1), beta = qn_node_float(n, "beta", 1);
@@ -105,10 +142,7 @@ static void gemm_to_linear(qn_graph *g, qn_node *n)
 		return;
 	if (trans_a) {
 		static const int64_t swap[] = {1, 0};
-		qn_shape s = {2, {x->fact.shape.dim[1], x->fact.shape.dim[0]}};
-		x = qn_graph_apply(g, n, "Transpose", qn_arena_printf(g->arena, "%s.T", n->name), &x, 1);
-		qn_node_set_ints(g, x->producer, "perm", swap, 2);
-		x->fact = (qn_fact){QN_F32, s, NULL};
+		x = qn_linear_transpose(g, n, qn_arena_printf(g->arena, "%s.T", n->name), x, swap);
 	}
 	qn_value *in[3] = {scaled(g, n, x, alpha), trans_b ? w : transposed(g, n, w), NULL};
 	if (c && beta != 0)
@@ -147,7 +181,8 @@ static void gather_to_embedding(qn_graph *g, qn_node *n)
 static const struct {
 	const char *op;
 	void (*rewrite)(qn_graph *g, qn_node *n);
-} rules[] = {{"MatMul", matmul_to_linear}, {"Gemm", gemm_to_linear}, {"Gather", gather_to_embedding}};
+} rules[] = {{"Einsum", qn_linear_from_einsum}, {"Conv", qn_linear_from_conv}, {"MatMul", qn_linear_from_batch}, {"MatMul", matmul_to_linear},
+	{"Gemm", gemm_to_linear}, {"Gather", gather_to_embedding}};
 
 qn_status qn_pass_linear(qn_graph *g, qn_pass_env *env)
 {

@@ -9,6 +9,7 @@ qn_status qn_pass_canonicalize(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_linear(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_tag(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_widths(qn_graph *g, qn_pass_env *env);
+qn_status qn_pass_round(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_weights(qn_graph *g, qn_pass_env *env);
 
 #endif

@@ -13,6 +13,7 @@ static const struct {
 	{"linear", qn_pass_linear, "products with constants become layers with weights stored [N, K]"},
 	{"tag", qn_pass_tag, "find query, key, value, output, ffn, head, embedding"},
 	{"widths", qn_pass_widths, "give each layer the widths asked for, or the next it can bear"},
+	{"round", qn_pass_round, "round weights by what the samples say"},
 	{"weights", qn_pass_weights, "rewrite layers to the operators of their stored form"},
 };
 

@@ -1,6 +1,8 @@
 /* plan.c - the list of layers: each use of a weight, with the names that its user knows it by. */
 #include "passes/plan.h"
 
+#include "passes/config.h"
+
 const char *qn_role_name(qn_role r)
 {
 	static const char *const names[QN_ROLE_COUNT] = {"", "query", "key", "value", "qkv", "output", "ffn", "head", "embedding"};
@@ -94,6 +96,21 @@ qn_status qn_plan_collect(qn_graph *g, qn_plan *p)
 			add_layer(g, p, n, operand);
 	}
 	return QUERN_OK;
+}
+
+static bool form_needs_range(const quern_config *c, qn_form f, int act_bits)
+{
+	if (f != QN_FORM_I8)
+		return act_bits <= 8 && !c->dynamic_activations;
+	return act_bits <= QN_MOST_ACT_BITS && !(c->dynamic_activations && act_bits <= 8);
+}
+
+bool qn_layer_needs_range(const qn_layer *l, const quern_config *c)
+{
+	bool needs = false;
+	for (int i = 0; i < l->n_parts; i++)
+		needs |= form_needs_range(c, l->parts[i].form, l->act_bits);
+	return l->n_parts ? needs : form_needs_range(c, l->form, l->act_bits);
 }
 
 qn_layer *qn_plan_find(qn_plan *p, const qn_node *n)

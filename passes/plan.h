@@ -28,6 +28,8 @@ typedef struct qn_part {
 	qn_form form;
 } qn_part;
 
+enum { QN_MOST_ACT_BITS = 16 }; /* wider activations are float */
+
 typedef enum qn_origin { QN_FROM_DEFAULT, QN_FROM_ROLE, QN_FROM_LOADED, QN_FROM_PIN, QN_FROM_OVERRIDE, QN_FROM_TUNED, QN_FROM_FALLBACK } qn_origin;
 const char *qn_origin_name(qn_origin o);
 
@@ -54,7 +56,10 @@ typedef struct qn_layer {
 	float act_scale;
 	int act_zero_point;         /* 0 for symmetric methods */
 	float act_low, act_high;    /* range that the scale covers */
-	const float *balance;       /* [k]: the activation is divided and the weight multiplied by it, channel by channel; NULL: none */
+	const float *balance;       /* [k]: the activation is divided and the weight multiplied by it, channel by channel; NULL: none. The pass
+				     * fold_balance puts both into the graph; later passes find them there */
+	/* of the configuration, with its layer overrides */
+	float act_scale_min, weight_scale_min, min_clip_ratio;
 	/* made ahead of emission by a rounding that needs samples; NULL: the weight is rounded when it is written */
 	const qn_tensor *ready_weight; /* of the form's type, [n, k] */
 	const qn_tensor *ready_scale;  /* f32 [n], for i8 */
@@ -62,6 +67,7 @@ typedef struct qn_layer {
 	qn_origin origin;
 	qn_form form;
 	const char *reason;      /* why it got another form than asked */
+	const char *act_reason;  /* why its activations stay float though they were to be quantized; NULL otherwise */
 	uint64_t bytes;          /* of the stored form */
 } qn_layer;
 
@@ -71,10 +77,16 @@ struct qn_plan {
 	size_t n, cap;
 	const quern_config *config;
 	uint64_t other_bytes;    /* biases, gains, tables: stored as they are */
+	const char *file;        /* the model's file name without its folder */
+	const char *fingerprint; /* of the model as it was in the file; NULL where no allocation is saved or loaded */
+	const struct qn_allocation *loaded; /* an allocation to start from; NULL: none */
 };
 
 /* Fills the plan with the layers of a graph, roles still open. */
 qn_status qn_plan_collect(qn_graph *g, qn_plan *p);
+/* Whether the layer's emitted form needs a range that calibration finds: i8 with activations of up to 16 bits, other forms up to 8 bits; not where
+ * the scale is taken at run time. */
+bool qn_layer_needs_range(const qn_layer *l, const quern_config *c);
 qn_layer *qn_plan_find(qn_plan *p, const qn_node *n); /* NULL when the node has no layer */
 
 #endif

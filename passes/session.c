@@ -1,7 +1,9 @@
 /* session.c - the public calls: contexts, models, compiling. */
 #include "graph/onnx.h"
+#include "graph/samples.h"
 #include "passes/config.h"
 #include "passes/context.h"
+#include "passes/model.h"
 #include "passes/nnef/emit_graph.h"
 #include "passes/pipeline.h"
 #include "passes/plan.h"
@@ -38,15 +40,8 @@ void quern_set_threads(quern_context *c, int threads) { c->ctx.threads = threads
 
 const char *quern_message(const quern_context *c) { return c->ctx.message; }
 
-struct quern_model {
-	qn_ctx *ctx;
-	qn_arena arena;
-	qn_graph *graph;
-	qn_plan plan;
-	const quern_config *config;
-	uint64_t weight_bytes;
-	bool compiled;
-};
+/* Loading ends where nothing but the file and the configuration is needed; compiling goes on from here. */
+static const char LAST_OF_LOAD[] = "widths", AFTER_LOAD[] = "round";
 
 static qn_status bind_symbols(qn_graph *g, const quern_config *c)
 {
@@ -81,7 +76,7 @@ static qn_status load(quern_model *m, const char *path)
 	QN_TRY(bind_symbols(m->graph, m->config));
 	count_bytes(m);
 	qn_pass_env env = {.ctx = m->ctx, .plan = &m->plan};
-	QN_TRY(qn_pipeline_run(m->graph, &env, NULL, "widths"));
+	QN_TRY(qn_pipeline_run(m->graph, &env, NULL, LAST_OF_LOAD));
 	for (size_t i = 0; i < m->graph->n_values; i++) {
 		const qn_value *v = m->graph->values[i];
 		if (v && v->is_const && v->n_uses && v->fact.value && v->fact.value->type != QN_DIM)
@@ -169,12 +164,22 @@ const char *quern_model_dump(quern_model *m)
 	return t.s ? t.s : "";
 }
 
+qn_status qn_model_quantize(quern_model *m)
+{
+	if (m->compiled)
+		QN_FAIL(m->ctx, QUERN_ERR_CONFIG, "a model can be compiled once; load it again");
+	m->compiled = true;
+	qn_pass_env env = {.ctx = m->ctx, .plan = &m->plan};
+	if (m->config->calib_path)
+		QN_TRY(qn_samples_open(m->graph, m->config->calib_path, &m->arena, &env.samples));
+	return qn_pipeline_run(m->graph, &env, AFTER_LOAD, NULL);
+}
+
 static qn_status compile(quern_model *m, const char *path, qn_arena *a, quern_summary *summary)
 {
-	qn_pass_env env = {.ctx = m->ctx, .plan = &m->plan};
-	QN_TRY(qn_pipeline_run(m->graph, &env, "weights", NULL));
 	qn_archive *ar;
-	QN_TRY(qn_archive_create(m->ctx, a, path, &ar));
+	QN_TRY(qn_archive_create(m->ctx, a, path, &ar)); /* first: a path that cannot be written is known before hours of work */
+	QN_TRY(qn_model_quantize(m));
 	QN_TRY(qn_emit_graph(m->ctx, m->graph, m->config->target, ar));
 	QN_TRY(qn_archive_commit(ar));
 	if (summary) {
@@ -187,9 +192,6 @@ static qn_status compile(quern_model *m, const char *path, qn_arena *a, quern_su
 
 quern_status quern_compile(quern_model *m, const char *path, quern_summary *summary)
 {
-	if (m->compiled)
-		QN_FAIL(m->ctx, QUERN_ERR_CONFIG, "a model can be compiled once; load it again");
-	m->compiled = true;
 	qn_arena a;
 	qn_arena_init(&a, m->ctx);
 	jmp_buf buf, *saved = m->ctx->on_memory;

@@ -45,6 +45,11 @@ bool qn_tag_is_sum(const qn_node *n)
 	return !*n->domain && (!strcmp(n->op->name, "Add") || !strcmp(n->op->name, "Sub")) && !n->in[0]->is_const && !n->in[1]->is_const;
 }
 
+bool qn_tag_is_table(const qn_tagger *t, const qn_node *n)
+{
+	return t->of_node[n->id] && n->op->weight_input && n->op->hint == QN_HINT_NONE;
+}
+
 /* Attentions open blocks; an ffn belongs to the last attention whose query comes before it. A cross attention stays in the block of
  * the self attention before it. qn_tag_attention numbered the attention layers; here the rest follows. */
 static void number_blocks(qn_plan *p)

@@ -22,9 +22,30 @@ bool qn_nodes_has(const qn_nodes *s, const qn_node *n);
 /* The layer of a node when it is a product with a constant that can have a role (convolutions with a wider kernel cannot). */
 qn_layer *qn_tag_layer(const qn_tagger *t, const qn_node *n);
 bool qn_tag_is_sum(const qn_node *n); /* Add or Sub of two activations */
+/* A gather from a constant table. */
+bool qn_tag_is_table(const qn_tagger *t, const qn_node *n);
+/* The operand of a layer that is no weight. */
+static inline qn_value *qn_tag_activation(const qn_layer *l) { return l->node->in[l->weight_in == 0]; }
 
 /* tag_attention.c: finds attentions, gives query, key, value, qkv and output. */
 qn_status qn_tag_attention(qn_tagger *t);
+/* --- tag_source.c: what the layers of one attention read ---------------------------------------------------------- */
+enum { QN_TAG_Q = 1, QN_TAG_K = 2, QN_TAG_V = 4 };
+typedef struct qn_tag_member {
+	qn_layer *layer;
+	uint8_t bits;         /* which of the three it serves as */
+	qn_value *operand[3]; /* where it is reached from, by order of the bits; NULL for a layer in front of others */
+} qn_tag_member;
+typedef struct qn_tag_members {
+	qn_tag_member *v;
+	size_t n, cap;
+} qn_tag_members;
+qn_tag_member *qn_tag_member_of(const qn_tag_members *m, const qn_layer *l); /* NULL: not among them */
+/* Adds the layers in front of the members whose results only members read: the first of two factors of a projection. */
+void qn_tag_add_factors(qn_tagger *t, qn_tag_members *m);
+/* Whether no query has a source in common with a value. */
+bool qn_tag_is_cross(qn_tagger *t, const qn_tag_members *m);
+
 /* tag_channels.c: which output channels of `layer` reach value v: ascending in *rows; *n is -1 where that cannot be followed. */
 qn_status qn_tag_channels(qn_tagger *t, const qn_layer *layer, qn_value *v, int64_t **rows, int64_t *n);
 /* tag_branch.c: gives ffn and head to the layers left, and a reason to the rest. */

@@ -54,7 +54,7 @@ static void walk_back(back_walk *w, qn_value *v, bool crossed_norm, bool swapped
 	case QN_HINT_NONE:
 		break;
 	}
-	if (w->t->of_node[n->id] && n->op->weight_input) /* an embedding */
+	if (qn_tag_is_table(w->t, n))
 		return;
 	if (crossed_norm && qn_tag_is_sum(n)) /* the stream between blocks, not a projection */
 		return;
@@ -92,7 +92,7 @@ static void find_mixes(qn_tagger *t, qn_value *v, uint8_t *seen, mixes *out)
 				out->v[out->n++] = (mix){n, v->uses[i].input};
 			continue;
 		}
-		if (n->op->hint != QN_HINT_NONE || t->of_node[n->id])
+		if (n->op->hint != QN_HINT_NONE)
 			continue;
 		for (int k = 0; k < n->n_out; k++)
 			if (n->out[k])
@@ -122,27 +122,22 @@ static void find_readers(qn_tagger *t, qn_value *v, uint8_t *seen, qn_nodes *out
 }
 
 /* --- roles of one attention --------------------------------------------------------------------------------- */
-enum { Q = 1, K = 2, V = 4 };
-static const qn_role role_of_bit[] = {[Q] = QN_ROLE_QUERY, [K] = QN_ROLE_KEY, [V] = QN_ROLE_VALUE};
+static const qn_role role_of_bit[] = {[QN_TAG_Q] = QN_ROLE_QUERY, [QN_TAG_K] = QN_ROLE_KEY, [QN_TAG_V] = QN_ROLE_VALUE};
 
-typedef struct attention {
-	qn_nodes layers;
-	uint8_t bits[64];
-	qn_value *operand[64][3]; /* where the layer is reached from, by bit order */
-} attention;
-
-static void note_layers(attention *at, qn_tagger *t, const back_walk *w, int bit, qn_value *operand)
+static void note_layers(qn_tag_members *m, qn_tagger *t, const back_walk *w, uint8_t bit, qn_value *operand)
 {
 	for (size_t i = 0; i < w->layers.n; i++) {
 		qn_layer *l = qn_tag_layer(t, w->layers.v[i]);
-		if (l->role != QN_ROLE_NONE || (at->layers.n >= QN_LEN(at->bits) && !qn_nodes_has(&at->layers, w->layers.v[i])))
+		if (l->role != QN_ROLE_NONE)
 			continue;
-		qn_nodes_add(&at->layers, t->a, w->layers.v[i]);
-		for (size_t k = 0; k < at->layers.n; k++)
-			if (at->layers.v[k] == w->layers.v[i]) {
-				at->bits[k] |= (uint8_t)bit;
-				at->operand[k][bit == Q ? 0 : bit == K ? 1 : 2] = operand;
-			}
+		qn_tag_member *e = qn_tag_member_of(m, l);
+		if (!e) {
+			QN_GROW(t->a, m->v, m->n, m->cap);
+			e = &m->v[m->n++];
+			*e = (qn_tag_member){.layer = l};
+		}
+		e->bits |= bit;
+		e->operand[bit == QN_TAG_Q ? 0 : bit == QN_TAG_K ? 1 : 2] = operand;
 	}
 }
 
@@ -154,6 +149,7 @@ static bool scores_are_transposed(const qn_node *softmax)
 	return (axis < 0 ? axis + rank : axis) == rank - 2 && rank >= 2;
 }
 
+/* A layer that serves as several: parts where each takes other channels, else the first of its roles stands. */
 static qn_status give_parts(qn_tagger *t, qn_layer *l, qn_value *const operand[3], uint8_t bits)
 {
 	qn_part parts[3];
@@ -162,15 +158,15 @@ static qn_status give_parts(qn_tagger *t, qn_layer *l, qn_value *const operand[3
 	for (int b = 0; b < 3; b++) {
 		if (!(bits >> b & 1))
 			continue;
+		if (!operand[b])
+			return QUERN_OK;
 		qn_part p = {.role = role_of_bit[1 << b]};
 		QN_TRY(qn_tag_channels(t, l, operand[b], &p.rows, &p.n));
 		whole |= p.n == l->n || p.n < 0;
 		parts[n++] = p;
 	}
-	if (whole) { /* one weight that serves as several: it takes the first of its roles */
-		l->role = parts[0].role;
+	if (whole)
 		return QUERN_OK;
-	}
 	l->role = QN_ROLE_QKV;
 	l->n_parts = n;
 	l->parts = QN_NEW(t->plan->arena, qn_part, n);
@@ -182,44 +178,28 @@ static qn_status give_parts(qn_tagger *t, qn_layer *l, qn_value *const operand[3
 	return QUERN_OK;
 }
 
-/* The activation that a layer reads, through what only moves it: two layers with the same source attend to the same stream. */
-static const qn_value *source(const qn_layer *l)
+static void give(qn_layer *l, qn_role role, int block, bool cross)
 {
-	const qn_value *v = l->node->in[l->weight_in == 0];
-	while (v->producer && (v->producer->op->traits & QN_LAYOUT))
-		v = v->producer->in[0];
-	return v;
+	l->role = role;
+	l->block = block;
+	l->cross = cross;
 }
 
-static qn_status give_roles(qn_tagger *t, attention *at, const qn_nodes *readers, int *block)
+static qn_status give_roles(qn_tagger *t, qn_tag_members *m, const qn_nodes *readers, int *block)
 {
-	const qn_layer *query = NULL;
-	for (size_t i = 0; i < at->layers.n; i++)
-		if (at->bits[i] & Q)
-			query = qn_tag_layer(t, at->layers.v[i]);
-	bool cross = query != NULL;
-	for (size_t i = 0; i < at->layers.n; i++)
-		if (at->bits[i] & V)
-			cross &= source(qn_tag_layer(t, at->layers.v[i])) != source(query);
+	qn_tag_add_factors(t, m);
+	bool cross = qn_tag_is_cross(t, m);
 	if (*block < 0 || !cross)
 		(*block)++;
-	for (size_t i = 0; i < at->layers.n; i++) {
-		qn_layer *l = qn_tag_layer(t, at->layers.v[i]);
-		if ((at->bits[i] & (at->bits[i] - 1)) == 0)
-			l->role = role_of_bit[at->bits[i]];
-		else
-			QN_TRY(give_parts(t, l, at->operand[i], at->bits[i]));
-		l->block = *block;
-		l->cross = cross;
+	for (size_t i = 0; i < m->n; i++) {
+		const qn_tag_member *e = &m->v[i];
+		give(e->layer, role_of_bit[e->bits & -e->bits], *block, cross);
+		if (e->bits & (e->bits - 1))
+			QN_TRY(give_parts(t, e->layer, e->operand, e->bits));
 	}
-	for (size_t i = 0; i < readers->n; i++) {
-		qn_layer *l = qn_tag_layer(t, readers->v[i]);
-		if (l->role == QN_ROLE_NONE) {
-			l->role = QN_ROLE_OUTPUT;
-			l->block = *block;
-			l->cross = cross;
-		}
-	}
+	for (size_t i = 0; i < readers->n; i++)
+		if (qn_tag_layer(t, readers->v[i])->role == QN_ROLE_NONE)
+			give(qn_tag_layer(t, readers->v[i]), QN_ROLE_OUTPUT, *block, cross);
 	return QUERN_OK;
 }
 
@@ -230,22 +210,22 @@ static qn_status tag_softmax(qn_tagger *t, qn_node *softmax, int *block)
 	find_mixes(t, softmax->out[0], QN_NEW(t->a, uint8_t, t->g->n_values), &m);
 	if (!scores.products.n || !m.n)
 		return QUERN_OK;
-	attention *at = QN_NEW(t->a, attention, 1);
+	qn_tag_members members = {0};
 	qn_nodes readers = {0};
 	bool swapped = scores_are_transposed(softmax);
 	for (size_t i = 0; i < scores.products.n; i++)
 		for (int side = 0; side < 2; side++) {
 			qn_value *operand = scores.products.v[i]->in[side];
 			back_walk w = back_from(t, operand);
-			note_layers(at, t, &w, (side == 0) != (swapped != (bool)(scores.swapped >> i & 1)) ? Q : K, operand);
+			note_layers(&members, t, &w, (side == 0) != (swapped != (bool)(scores.swapped >> i & 1)) ? QN_TAG_Q : QN_TAG_K, operand);
 		}
 	for (int i = 0; i < m.n; i++) {
 		qn_value *operand = m.v[i].node->in[1 - m.v[i].probabilities];
 		back_walk w = back_from(t, operand);
-		note_layers(at, t, &w, V, operand);
+		note_layers(&members, t, &w, QN_TAG_V, operand);
 		find_readers(t, m.v[i].node->out[0], QN_NEW(t->a, uint8_t, t->g->n_values), &readers);
 	}
-	return give_roles(t, at, &readers, block);
+	return give_roles(t, &members, &readers, block);
 }
 
 qn_status qn_tag_attention(qn_tagger *t)

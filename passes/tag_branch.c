@@ -54,8 +54,6 @@ static void mark_stream(qn_tagger *t, const qn_value *v, uint8_t *stream)
 		mark_stream(t, n->in[i], stream);
 }
 
-static qn_value *activation(const qn_layer *l) { return l->node->in[l->weight_in == 0]; }
-
 static ahead ahead_of(qn_tagger *t, const qn_layer *l, const uint8_t *stream)
 {
 	ahead w = {.t = t, .stream = stream, .seen = QN_NEW(t->a, uint8_t, t->g->n_values)};
@@ -66,7 +64,7 @@ static ahead ahead_of(qn_tagger *t, const qn_layer *l, const uint8_t *stream)
 static const uint8_t *stream_of(qn_tagger *t, const qn_layer *l)
 {
 	uint8_t *stream = QN_NEW(t->a, uint8_t, t->g->n_values);
-	mark_stream(t, activation(l), stream);
+	mark_stream(t, qn_tag_activation(l), stream);
 	return stream;
 }
 

@@ -130,7 +130,7 @@ static const qn_tensor *follow(channels *c, qn_value *v)
 	const qn_tensor *t = NULL;
 	if (n == c->layer->node)
 		t = numbered(c, v);
-	else if (!n || v->is_const || n->op->hint == QN_HINT_CONTRACTION || n->op->hint == QN_HINT_SOFTMAX || c->t->of_node[n->id])
+	else if (!n || v->is_const || n->op->hint == QN_HINT_CONTRACTION || n->op->hint == QN_HINT_SOFTMAX || qn_tag_is_table(c->t, n))
 		t = filled(c, v);
 	else if ((n->op->traits & QN_ELEMENTWISE) || n->op->hint == QN_HINT_NORM)
 		t = pass_through(c, v, n);

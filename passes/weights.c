@@ -1,152 +1,132 @@
-/* weights.c - layers are rewritten to the operators of the form they got; weights become recipes that quantize when they are written.
+/* weights.c - layers are rewritten to the operators of the forms that their weights and activations got.
  *
- * needs: widths. gives: target-level operators only. A fused layer whose parts have different forms is split by rows. */
-#include "passes/config.h"
+ * needs: widths; activation scales where calibration found them. gives: target-level operators only. A fused layer whose parts have
+ * different forms is split by rows. Which pair of widths runs as what:
+ *
+ *   weights           activations       operator
+ *   Q4_0, f16, f32    up to 8 bits      FakeQuant (one for all layers that read the tensor so), Linear
+ *   Q4_0, f16, f32    up to 8, dynamic  FakeQuantRows, Linear
+ *   Q4_0, f16, f32    more              Linear
+ *   i8                up to 8 bits      LinearI8, one limb
+ *   i8                9 to 16 bits      LinearI8, two limbs
+ *   i8                up to 8, dynamic  LinearI8Rows, one limb
+ *   i8                float             LinearI8Rows, two limbs
+ *
+ * An activation that was to be quantized but has no scale counts as float. */
+#include "graph/act.h"
 #include "passes/passes.h"
-#include "passes/plan.h"
+#include "passes/stored.h"
 
-/* A stored weight: the float source (with the rows taken, NULL: all) and how it is rounded. */
-typedef struct store {
-	qn_value *source;
-	const int64_t *rows;
-	int64_t n, k;
-	int bits;
-	qn_form form;
-	const quern_config *config;
-} store;
+/* How a layer's activation enters its product. */
+typedef enum { ACT_FLOAT, ACT_STATIC, ACT_ROWS } act_kind;
 
-/* The float rows, [n, k]. */
-static qn_status source_rows(qn_graph *g, const store *s, qn_arena *scratch, const float **out)
+typedef struct activation {
+	act_kind kind;
+	qn_act a; /* bits only where the kind is ACT_ROWS */
+} activation;
+
+static activation activation_of(const qn_layer *l, qn_form form, const quern_config *c)
 {
-	const qn_tensor *t;
-	QN_TRY(qn_graph_load(g, s->source, scratch, &t));
-	const float *all = qn_tensor_f32(scratch, t);
-	*out = all;
-	if (!s->rows)
-		return QUERN_OK;
-	float *taken = QN_NEW(scratch, float, s->n *s->k);
-	for (int64_t i = 0; i < s->n; i++)
-		memcpy(taken + i * s->k, all + s->rows[i] * s->k, (size_t)s->k * sizeof *taken);
-	*out = taken;
-	return QUERN_OK;
-}
-
-static qn_tensor *stored_tensor(const qn_fact *f, qn_arena *scratch)
-{
-	int64_t dim[QN_MAX_RANK];
-	for (int i = 0; i < f->shape.rank; i++)
-		dim[i] = f->shape.dim[i].k;
-	return qn_tensor_new(scratch, f->type, f->shape.rank, dim);
-}
-
-typedef struct stored {
-	store s;
-	qn_value *value;
-} stored;
-
-static qn_status make_weight(qn_graph *g, void *arg, qn_arena *scratch, const qn_tensor **out)
-{
-	const stored *st = arg;
-	const store *s = &st->s;
-	const float *w;
-	QN_TRY(source_rows(g, s, scratch, &w));
-	qn_tensor *t = stored_tensor(&st->value->fact, scratch);
-	void *data = (void *)(uintptr_t)t->data;
-	qn_quant_report report;
-	qn_q4_opts opts = {.percentile = s->config->percentile, .bits = s->bits < 4 ? s->bits : 4};
-	float *scales;
-	switch (s->form) {
-	case QN_FORM_Q4_0:
-		QN_TRY(qn_quantize_q4_0(g->ctx, w, s->n, s->k, s->config->rounding, &opts, data, &report));
-		break;
-	case QN_FORM_Q8_1:
-		QN_TRY(qn_quantize_q8_1(g->ctx, w, s->n * s->k, data, &report));
-		break;
-	case QN_FORM_I8:
-		scales = QN_NEW(scratch, float, s->n);
-		QN_TRY(qn_quantize_i8_rows(g->ctx, w, s->n, s->k, s->bits, 1e-6f, data, scales, &report));
-		break;
-	case QN_FORM_F16:
-		QN_TRY(qn_quantize_f16(g->ctx, w, s->n * s->k, data, &report));
-		break;
-	case QN_FORM_F32:
-		memcpy(data, w, qn_tensor_bytes(t));
-		break;
-	}
-	*out = t;
-	return QUERN_OK;
-}
-
-static qn_value *stored_weight(qn_graph *g, const store *s)
-{
-	static const qn_dtype types[] = {[QN_FORM_Q4_0] = QN_Q4_0, [QN_FORM_Q8_1] = QN_Q8_1, [QN_FORM_I8] = QN_I8, [QN_FORM_F16] = QN_F16,
-		[QN_FORM_F32] = QN_F32};
-	qn_value *v = qn_graph_value(g, s->source->weight ? s->source->weight : s->source->name);
-	stored *st = QN_NEW(g->arena, stored, 1);
-	*st = (stored){*s, v};
-	v->is_const = true;
-	v->weight = s->source->weight;
-	v->fact = (qn_fact){types[s->form], s->source->fact.shape, NULL};
-	v->fact.shape.dim[0] = qn_dim_const(s->n);
-	v->make = make_weight;
-	v->make_arg = st;
+	activation v = {ACT_FLOAT, {l->act_scale, l->act_zero_point, l->act_bits}};
+	bool narrow = l->act_bits <= 8;
+	if (l->node->op != qn_op_find("quern", "Linear") || l->act_bits > QN_MOST_ACT_BITS)
+		return v;
+	if (narrow && c->dynamic_activations)
+		v.kind = ACT_ROWS;
+	else if (l->act_scale > 0 && (narrow || form == QN_FORM_I8))
+		v.kind = ACT_STATIC;
+	if (v.kind == ACT_STATIC && !narrow)
+		v.a = qn_act_in_limbs(v.a);
 	return v;
 }
 
-static qn_status row_scales(qn_graph *g, const store *s, qn_value **out)
+/* --- the activation of weights that are no integers ------------------------------------------------------------------- */
+static bool same_act(const qn_node *n, const qn_op *op, qn_act a)
+{
+	qn_act b = qn_act_get(n);
+	return n->op == op && a.bits == b.bits && a.zero_point == b.zero_point && !memcmp(&a.scale, &b.scale, sizeof a.scale);
+}
+
+/* `x` rounded to its levels; what an earlier layer made of it is taken again. */
+static qn_value *rounded(qn_graph *g, qn_node *reader, qn_value *x, activation v)
+{
+	const qn_op *op = qn_op_find("quern", v.kind == ACT_STATIC ? "FakeQuant" : "FakeQuantRows");
+	qn_act a = v.kind == ACT_STATIC ? v.a : (qn_act){.bits = v.a.bits};
+	for (size_t i = 0; i < x->n_uses; i++)
+		if (same_act(x->uses[i].node, op, a))
+			return x->uses[i].node->out[0];
+	qn_value *y = qn_graph_apply(g, reader, op->name, qn_arena_printf(g->arena, "%s.rounded", x->name), &x, 1);
+	qn_act_set(g, y->producer, a);
+	y->fact = (qn_fact){x->fact.type, x->fact.shape, NULL};
+	return y;
+}
+
+/* --- integer products --------------------------------------------------------------------------------------------------- */
+/* The bias less what the zero point adds to every product. */
+static qn_status fold_zero_point(qn_graph *g, qn_value *bias, int zero, const float *scale, const int64_t *sums, int64_t n, qn_value **out)
 {
 	qn_arena scratch;
 	qn_arena_init(&scratch, g->ctx);
-	const float *w;
-	qn_status status = source_rows(g, s, &scratch, &w);
+	const qn_tensor *t = NULL;
+	qn_status status = bias ? qn_graph_load(g, bias, &scratch, &t) : QUERN_OK;
 	if (status == QUERN_OK) {
-		qn_quant_report report;
-		int64_t n = s->n;
-		qn_tensor *t = qn_tensor_new(g->arena, QN_F32, 1, &n);
-		int8_t *codes = QN_NEW(&scratch, int8_t, s->n *s->k);
-		status = qn_quantize_i8_rows(g->ctx, w, s->n, s->k, s->bits, 1e-6f, codes, (float *)(uintptr_t)t->data, &report);
-		*out = qn_graph_const(g, qn_arena_printf(g->arena, "%s.scale", s->source->weight ? s->source->weight : s->source->name), t);
-		(*out)->weight = (*out)->name;
+		const float *b = t ? qn_tensor_f32(&scratch, t) : NULL;
+		float *folded = QN_NEW(g->arena, float, n);
+		for (int64_t i = 0; i < n; i++)
+			folded[i] = (float)((b ? (double)b[i] : 0) - (double)zero * (double)sums[i] * (double)scale[i]);
+		*out = qn_store_vector(g, bias ? bias->name : "bias", folded, n);
 	}
 	qn_arena_release(&scratch);
 	return status;
 }
 
-/* The rows of a bias that go with rows of a weight. */
-static qn_status bias_rows(qn_graph *g, qn_value *bias, const store *s, qn_value **out)
+static const char *scale_name(qn_graph *g, const qn_store *s)
 {
-	*out = bias;
-	if (!bias || !s->rows)
-		return QUERN_OK;
-	qn_arena scratch;
-	qn_arena_init(&scratch, g->ctx);
-	const qn_tensor *t;
-	qn_status status = qn_graph_load(g, bias, &scratch, &t);
-	if (status == QUERN_OK) {
-		const float *all = qn_tensor_f32(&scratch, t);
-		int64_t n = s->n;
-		qn_tensor *taken = qn_tensor_new(g->arena, QN_F32, 1, &n);
-		for (int64_t i = 0; i < s->n; i++)
-			((float *)(uintptr_t)taken->data)[i] = all[s->rows[i]];
-		*out = qn_graph_const(g, bias->name, taken);
-		(*out)->weight = bias->weight;
-	}
-	qn_arena_release(&scratch);
-	return status;
+	return qn_arena_printf(g->arena, "%s.scale", s->source->weight ? s->source->weight : s->source->name);
 }
 
+static qn_status integer_static(qn_graph *g, qn_node *n, const qn_store *s, qn_act a)
+{
+	float *scale;
+	int64_t *sums = NULL;
+	bool two = a.bits > 8;
+	int zero = two ? 256 * qn_act_high_zero(a.zero_point) : a.zero_point;
+	QN_TRY(qn_store_scales(g, s, g->arena, &scale, zero ? &sums : NULL));
+	for (int64_t i = 0; i < s->n; i++)
+		scale[i] *= a.scale;
+	qn_value *bias = qn_node_has_in(n, 2) ? n->in[2] : NULL;
+	if (zero)
+		QN_TRY(fold_zero_point(g, bias, zero, scale, sums, s->n, &bias));
+	qn_value *in[4] = {n->in[0], qn_store_weight(g, s), qn_store_vector(g, scale_name(g, s), scale, s->n), bias};
+	qn_node_become(g, n, qn_op_find("quern", "LinearI8"), in, bias ? 4 : 3);
+	qn_act_set(g, n, a);
+	return QUERN_OK;
+}
+
+static qn_status integer_rows(qn_graph *g, qn_node *n, const qn_store *s, activation v)
+{
+	float *scale;
+	QN_TRY(qn_store_scales(g, s, g->arena, &scale, NULL));
+	qn_value *bias = qn_node_has_in(n, 2) ? n->in[2] : NULL;
+	qn_value *in[4] = {n->in[0], qn_store_weight(g, s), qn_store_vector(g, scale_name(g, s), scale, s->n), bias};
+	qn_node_become(g, n, qn_op_find("quern", "LinearI8Rows"), in, bias ? 4 : 3);
+	if (v.kind == ACT_ROWS) {
+		qn_node_set_int(g, n, "limbs", 1);
+		qn_node_set_int(g, n, "act_bits", v.a.bits);
+	}
+	return QUERN_OK;
+}
+
+/* --- layers --------------------------------------------------------------------------------------------------------------- */
 /* `n` becomes the operator for a stored form; n is a Linear, an Embedding, or another node that keeps its operator. */
-static qn_status rewrite(qn_graph *g, qn_node *n, int weight_in, const store *s)
+static qn_status rewrite(qn_graph *g, qn_node *n, int weight_in, const qn_store *s, activation v)
 {
-	if (s->form == QN_FORM_F32 && !s->rows)
-		return QUERN_OK;
-	if (s->form != QN_FORM_I8) {
-		qn_node_set_input(g, n, weight_in, stored_weight(g, s));
-		return QUERN_OK;
-	}
-	qn_value *in[4] = {n->in[0], stored_weight(g, s), NULL, qn_node_has_in(n, 2) ? n->in[2] : NULL};
-	QN_TRY(row_scales(g, s, &in[2]));
-	qn_node_become(g, n, qn_op_find("quern", "LinearI8Rows"), in, in[3] ? 4 : 3);
+	if (s->form == QN_FORM_I8)
+		return v.kind == ACT_STATIC ? integer_static(g, n, s, v.a) : integer_rows(g, n, s, v);
+	if (s->form != QN_FORM_F32 || s->rows)
+		qn_node_set_input(g, n, weight_in, qn_store_weight(g, s));
+	if (v.kind != ACT_FLOAT)
+		qn_node_set_input(g, n, 0, rounded(g, n, n->in[0], v));
 	return QUERN_OK;
 }
 
@@ -184,19 +164,29 @@ static qn_value *join(qn_graph *g, qn_node *n, const qn_layer *l, qn_value **par
 	return z;
 }
 
+/* A weight that its own width could not hold went to i8, which has room for all 8 bits. */
+static int levels(qn_form form, int bits) { return form == QN_FORM_I8 && bits <= 4 ? 8 : bits; }
+
+static qn_store store_of(const qn_layer *l, const quern_config *c)
+{
+	return (qn_store){l->node->in[l->weight_in], NULL, l->n, l->k, levels(l->form, l->weight_bits), l->form, c, l->weight_scale_min,
+		l->ready_weight, l->ready_scale};
+}
+
 static qn_status split(qn_graph *g, qn_layer *l, const quern_config *config)
 {
 	qn_node *n = l->node;
 	qn_value **parts = QN_NEW(g->arena, qn_value *, l->n_parts);
 	for (int i = 0; i < l->n_parts; i++) {
 		const qn_part *p = &l->parts[i];
-		store s = {n->in[1], p->rows, p->n, l->k, p->weight_bits, p->form, config};
+		qn_store s = store_of(l, config);
+		s.rows = p->rows, s.n = p->n, s.form = p->form, s.bits = levels(p->form, p->weight_bits);
 		qn_value *in[3] = {n->in[0], n->in[1], NULL};
-		QN_TRY(bias_rows(g, qn_node_has_in(n, 2) ? n->in[2] : NULL, &s, &in[2]));
+		QN_TRY(qn_store_bias(g, &s, qn_node_has_in(n, 2) ? n->in[2] : NULL, &in[2]));
 		qn_node *part = qn_graph_node(g, n, n->op, qn_arena_printf(g->arena, "%s.%s", n->name, qn_role_name(p->role)), in, in[2] ? 3 : 2, 1);
 		part->out[0]->fact = (qn_fact){QN_F32, n->out[0]->fact.shape, NULL};
 		part->out[0]->fact.shape.dim[part->out[0]->fact.shape.rank - 1] = qn_dim_const(p->n);
-		QN_TRY(rewrite(g, part, 1, &s));
+		QN_TRY(rewrite(g, part, 1, &s, activation_of(l, p->form, config)));
 		parts[i] = part->out[0];
 	}
 	qn_value_replace(g, n->out[0], join(g, n, l, parts));
@@ -205,18 +195,23 @@ static qn_status split(qn_graph *g, qn_layer *l, const quern_config *config)
 	return QUERN_OK;
 }
 
+static qn_status rewrite_layer(qn_graph *g, qn_layer *l, const quern_config *c)
+{
+	if (!l->ready_weight && parts_differ(l))
+		return split(g, l, c);
+	if (l->ready_bias)
+		qn_node_set_input(g, l->node, 2,
+			qn_store_vector(g, qn_node_has_in(l->node, 2) ? l->node->in[2]->name : "bias", l->ready_bias->data, l->n));
+	qn_store s = store_of(l, c);
+	return rewrite(g, l->node, l->weight_in, &s, activation_of(l, l->form, c));
+}
+
 qn_status qn_pass_weights(qn_graph *g, qn_pass_env *env)
 {
 	qn_plan *p = env->plan;
 	for (size_t i = 0; i < p->n; i++) {
 		qn_layer *l = &p->layers[i];
-		qn_status status;
-		if (parts_differ(l)) {
-			status = split(g, l, p->config);
-		} else {
-			store s = {l->node->in[l->weight_in], NULL, l->n, l->k, l->weight_bits, l->form, p->config};
-			status = rewrite(g, l->node, l->weight_in, &s);
-		}
+		qn_status status = rewrite_layer(g, l, p->config);
 		if (status != QUERN_OK)
 			return qn_prefix(g->ctx, status, "layer '%s'", l->name);
 	}

@@ -10,6 +10,14 @@ qn_status qn_build_fail(const qn_build *b, qn_status status, const char *fmt, ..
 	return qn_fail(b->g->ctx, status, "node '%s' (%s): %s", b->n->name, b->n->op_type, text);
 }
 
+void qn_build_note(const qn_build *b, const char *text)
+{
+	for (const qn_node *n = b->n->next; n; n = n->next)
+		if (n->op == b->n->op)
+			return;
+	qn_log(b->g->ctx, QUERN_LOG_INFO, "%s: %s", b->n->op_type, text);
+}
+
 /* The text of one crossed limit, or NULL. */
 static const char *crossed(const qn_build *b, const qn_limit *l)
 {
@@ -67,11 +75,30 @@ qn_status qn_build_rank(const qn_build *b, int i, const char *what, int low, int
 	return QUERN_OK;
 }
 
+qn_status qn_build_need(const qn_build *b, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!qn_build_in(b, i))
+			return qn_build_fail(b, QUERN_ERR_FORMAT, "input %d is missing", i);
+	return QUERN_OK;
+}
+
+qn_status qn_build_attr(const qn_build *b, const char *name, int64_t otherwise, int64_t low, int64_t high, int64_t *out)
+{
+	*out = qn_node_int(b->n, name, otherwise);
+	if (*out >= low && *out <= high)
+		return QUERN_OK;
+	return qn_build_fail(b, QUERN_ERR_FORMAT, "attribute '%s' is %lld, expected %lld to %lld", name, (long long)*out, (long long)low,
+		(long long)high);
+}
+
 qn_status qn_build_known(const qn_build *b, qn_dim d, const char *what, int64_t *out)
 {
 	if (!qn_dim_is_const(d))
 		return qn_build_fail(b, QUERN_ERR_SHAPE, "%s is '%s', which is not fixed; bind it with --set", what,
 			qn_dim_text(b->g->arena, d, NULL, NULL));
+	if (d.k > QN_BUILD_MOST)
+		return qn_build_fail(b, QUERN_ERR_SHAPE, "%s is %lld, too large to be true", what, (long long)d.k);
 	*out = d.k;
 	return QUERN_OK;
 }

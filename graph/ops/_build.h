@@ -15,6 +15,9 @@ typedef struct qn_build {
 /* "node 'x' (Op): ..." with the status given. */
 qn_status qn_build_fail(const qn_build *b, qn_status status, const char *fmt, ...) QN_PRINTF(3, 4);
 
+/* A note for the log about this kind of operator: given once a graph, at the last node of the kind. */
+void qn_build_note(const qn_build *b, const char *text);
+
 /* What a lowering has no way to express. For an attribute, any number but `allowed`; for inputs and outputs, being there. */
 typedef struct qn_limit {
 	enum { QN_LIMIT_ATTR, QN_LIMIT_INPUT, QN_LIMIT_OUTPUT } kind;
@@ -36,6 +39,12 @@ bool qn_build_wants(const qn_build *b, int i);
 void qn_build_give(const qn_build *b, int i, qn_value *v);
 /* Fails unless input i is there with a rank in [low, high]. */
 qn_status qn_build_rank(const qn_build *b, int i, const char *what, int low, int high);
+/* Fails where one of the first `n` inputs is absent, which the arity of a row does not see. */
+qn_status qn_build_need(const qn_build *b, int n);
+/* An integer attribute that must lie in [low, high]. */
+qn_status qn_build_attr(const qn_build *b, const char *name, int64_t otherwise, int64_t low, int64_t high, int64_t *out);
+/* Sizes and counts of a sane model stay below this, so that sums and small multiples of them cannot overflow. */
+#define QN_BUILD_MOST ((int64_t)1 << 40)
 /* A dim that must be known; `what` names it in the message. */
 qn_status qn_build_known(const qn_build *b, qn_dim d, const char *what, int64_t *out);
 

@@ -3,7 +3,7 @@
 #include <omp.h>
 
 /* Rows and columns of a tile. Large enough that packing an operand again for each tile is a small part of the work. */
-enum { TILE_M = 256, TILE_N = 384 };
+enum { TILE_M = 128, TILE_N = 192 };
 
 int qn_threads_for(int threads, double work)
 {

@@ -28,39 +28,50 @@ qn_status qn_softmax_infer(qn_call *c)
 	return qn_infer_same(c);
 }
 
-/* The largest number; eight lanes, joined at the end. */
-QN_VECTOR static float largest(const float *x, int64_t n)
+typedef float lanes __attribute__((vector_size(32)));
+typedef int32_t lane_masks __attribute__((vector_size(32)));
+
+/* The largest number, NaN passed over; eight lanes, joined at the end. */
+QN_VECTOR float qn_row_max(const float *x, int64_t n)
 {
 	float lane[8], top = -INFINITY;
+	lanes best = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY}, v;
 	int64_t i = 0;
-	for (int l = 0; l < 8; l++)
-		lane[l] = -INFINITY;
-	for (; i + 8 <= n; i += 8)
-		for (int l = 0; l < 8; l++)
-			lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+	for (; i + 8 <= n; i += 8) {
+		memcpy(&v, x + i, sizeof v);
+		lane_masks more = v > best;
+		best = (lanes)((more & (lane_masks)v) | (~more & (lane_masks)best));
+	}
 	for (; i < n; i++)
 		top = x[i] > top ? x[i] : top;
+	memcpy(lane, &best, sizeof lane);
 	for (int l = 0; l < 8; l++)
 		top = lane[l] > top ? lane[l] : top;
 	return top;
 }
 
-float qn_row_max(const float *x, int64_t n) { return largest(x, n); }
-
-QN_VECTOR static double exponentials(const float *x, float *y, int64_t n, float top)
+QN_VECTOR static void exponentials(const float *x, float *y, int64_t n, float top)
 {
-	double lane[8] = {0}, sum = 0.0;
+	QN_SIMD for (int64_t k = 0; k < n; k++) y[k] = qn_exp_below(x[k] - top);
+}
+
+QN_VECTOR static double sum(const float *y, int64_t n)
+{
+	double lane[8] = {0}, rest = 0.0;
 	int64_t i = 0;
-	QN_SIMD for (int64_t k = 0; k < n; k++) y[k] = qn_exp(x[k] - top);
 	for (; i + 8 <= n; i += 8)
 		for (int l = 0; l < 8; l++)
 			lane[l] += (double)y[i + l];
 	for (; i < n; i++)
-		sum += (double)y[i];
-	return sum + ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+		rest += (double)y[i];
+	return rest + ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
-double qn_row_exp(const float *x, float *y, int64_t n, float top) { return exponentials(x, y, n, top); }
+double qn_row_exp(const float *x, float *y, int64_t n, float top)
+{
+	exponentials(x, y, n, top);
+	return sum(y, n);
+}
 
 qn_status qn_softmax_eval(qn_call *c, qn_softmax_row row, qn_line_f64 line)
 {

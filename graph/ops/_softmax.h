@@ -16,7 +16,7 @@ qn_status qn_softmax_eval(qn_call *c, qn_softmax_row row, qn_line_f64 line);
 /* The axes as "[1, 2]". */
 qn_status qn_softmax_emit_axes(qn_emit *e, const char **axes);
 
-/* Largest of a row (NaN where there is one); y = e^(x - top), whose sum is returned. */
+/* Largest number of a row; y = e^(x - top), whose sum is returned. */
 float qn_row_max(const float *x, int64_t n);
 double qn_row_exp(const float *x, float *y, int64_t n, float top);
 

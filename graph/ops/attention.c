@@ -20,8 +20,6 @@ static qn_status check(const qn_build *b)
 	}
 	if (qn_build_in(b, LENGTHS))
 		QN_TRY(qn_build_rank(b, LENGTHS, "nonpad_kv_seqlen", 1, 1));
-	if (qn_node_int(b->n, "left_window_size", -1) < -1 || qn_node_int(b->n, "right_window_size", -1) < -1)
-		return qn_build_fail(b, QUERN_ERR_FORMAT, "window sizes are -1 or not negative");
 	return QUERN_OK;
 }
 
@@ -36,9 +34,9 @@ static qn_status operand(const qn_build *b, int i, const char *what, const char 
 		return qn_build_known(b, s->dim[3], qn_arena_printf(b->g->arena, "the head size of %s", what), size);
 	}
 	int64_t hidden;
-	*heads = qn_node_int(b->n, heads_attr, 0);
+	QN_TRY(qn_build_attr(b, heads_attr, 0, 1, QN_BUILD_MOST, heads));
 	QN_TRY(qn_build_known(b, s->dim[2], qn_arena_printf(b->g->arena, "the last dimension of %s", what), &hidden));
-	if (*heads <= 0 || hidden % *heads)
+	if (hidden % *heads)
 		return qn_build_fail(b, QUERN_ERR_SHAPE, "the last dimension of %s, %lld, does not fit %s = %lld", what, (long long)hidden,
 			heads_attr, (long long)*heads);
 	*size = hidden / *heads;
@@ -65,7 +63,9 @@ static qn_value *full_length(const qn_build *b, qn_value *mask, qn_dim keys)
 
 static qn_status masks(const qn_build *b, qn_attention *at, qn_dim past)
 {
-	int64_t left = qn_node_int(b->n, "left_window_size", -1), right = qn_node_int(b->n, "right_window_size", -1);
+	int64_t left, right;
+	QN_TRY(qn_build_attr(b, "left_window_size", -1, -1, QN_BUILD_MOST, &left));
+	QN_TRY(qn_build_attr(b, "right_window_size", -1, -1, QN_BUILD_MOST, &right));
 	if (qn_node_int(b->n, "is_causal", 0))
 		right = 0;
 	qn_value *mask = qn_build_in(b, MASK), *lengths = qn_build_in(b, LENGTHS);
@@ -101,14 +101,13 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 {
 	qn_build build = {g, n}, *b = &build;
 	QN_TRY(check(b));
-	int64_t mode = qn_node_int(n, "qk_matmul_output_mode", 0), v_heads, k_size;
-	if (mode < 0 || mode > 3)
-		return qn_build_fail(b, QUERN_ERR_FORMAT, "qk_matmul_output_mode is %lld, expected 0 to 3", (long long)mode);
+	int64_t mode, v_heads, k_size;
+	QN_TRY(qn_build_attr(b, "qk_matmul_output_mode", 0, 0, 3, &mode));
 	qn_attention at = {.type = n->in[Q]->fact.type, .want_masked = mode == 2 && qn_build_wants(b, 3)};
 	QN_TRY(operand(b, Q, "Q", "q_num_heads", &at.q, &at.heads, &at.size));
 	QN_TRY(operand(b, K, "K", "kv_num_heads", &at.k, &at.kv_heads, &k_size));
 	QN_TRY(operand(b, V, "V", "kv_num_heads", &at.v, &v_heads, &at.v_size));
-	if (k_size != at.size || v_heads != at.kv_heads || at.heads % at.kv_heads)
+	if (k_size != at.size || v_heads != at.kv_heads || at.kv_heads == 0 || at.heads % at.kv_heads)
 		return qn_build_fail(b, QUERN_ERR_SHAPE, "%lld heads of %lld in Q, %lld of %lld in K and %lld in V do not fit",
 			(long long)at.heads, (long long)at.size, (long long)at.kv_heads, (long long)k_size, (long long)v_heads);
 

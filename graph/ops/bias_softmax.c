@@ -4,6 +4,7 @@
 static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 {
 	qn_build build = {g, n}, *b = &build;
+	QN_TRY(qn_build_need(b, 2));
 	QN_TRY(qn_build_rank(b, 0, "data", 1, QN_MAX_RANK));
 	int rank = n->in[0]->fact.shape.rank;
 	int64_t axis = qn_node_int(n, "axis", 1);

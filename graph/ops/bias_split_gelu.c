@@ -4,6 +4,7 @@
 static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 {
 	qn_build build = {g, n}, *b = &build;
+	QN_TRY(qn_build_need(b, 2));
 	QN_TRY(qn_build_rank(b, 0, "X", 1, QN_MAX_RANK));
 	const qn_shape *s = &n->in[0]->fact.shape;
 	int64_t width;

@@ -315,4 +315,4 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_einsum = {.name = "Einsum", .since = 12, .min_in = 1, .max_in = -1, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_einsum = {.name = "Einsum", .since = 12, .hint = QN_HINT_CONTRACTION, .min_in = 1, .max_in = -1, .infer = infer, .eval = eval, .emit = emit};

@@ -4,6 +4,7 @@
 static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 {
 	qn_build build = {g, n}, *b = &build;
+	QN_TRY(qn_build_need(b, 2));
 	bool conv = strcmp(n->op_type, "FusedConv") == 0;
 	qn_value *x = qn_graph_apply(
 		g, n, conv ? "Conv" : "Gemm", qn_arena_printf(g->arena, "%s/product", n->name), n->in, n->n_in < 3 ? n->n_in : 3);

@@ -18,6 +18,7 @@ static bool is_packed(const qn_blocks *k, int bits)
 static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 {
 	qn_build build = {g, n}, *b = &build;
+	QN_TRY(qn_build_need(b, SCALES + 1));
 	QN_TRY(qn_build_rank(b, DATA, "data", 1, QN_MAX_RANK));
 	int rank = n->in[DATA]->fact.shape.rank, bits = (int)qn_node_int(n, "bits", 4);
 	QN_TRY(qn_build_rank(b, SCALES, "scales", rank, rank));
@@ -35,11 +36,9 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 		.zeros = qn_build_in(b, ZEROS),
 		.bits = 8,
 		.zero_bits = 8,
-		.block = qn_node_int(n, "block_size", 128),
 		.axis = (int)axis,
 		.rank = rank};
-	if (k.block <= 0)
-		return qn_build_fail(b, QUERN_ERR_FORMAT, "block_size is %lld", (long long)k.block);
+	QN_TRY(qn_build_attr(b, "block_size", 128, 1, QN_BUILD_MOST, &k.block));
 	for (int i = 0; i < rank; i++)
 		QN_TRY(qn_build_known(b, k.data->fact.shape.dim[i], "a dimension of the table", &k.dim[i]));
 	bool packed = is_packed(&k, bits);

@@ -24,12 +24,14 @@ static qn_status eval(qn_call *c)
 	return QUERN_OK;
 }
 
+extern const qn_op qn_op_fake_quant_rows; /* its factors keep the rows and so do not stop a reshape either */
+
 /* Whether the contraction axis of `v` was merged from several (heads x head size), with nothing but views and unary functions since. */
 static bool merged_axis(const qn_value *v)
 {
 	for (const qn_node *p = v->producer; p; p = v->producer) {
 		const qn_value *x = p->in[0];
-		bool unary = (p->op->traits & QN_ELEMENTWISE) && p->n_in == 1;
+		bool unary = ((p->op->traits & QN_ELEMENTWISE) && p->n_in == 1) || p->op == &qn_op_fake_quant_rows;
 		if ((!unary && !(p->op->traits & QN_LAYOUT)) || !x->fact.shape.rank || !v->fact.shape.rank)
 			return false;
 		if (!qn_dim_equal(x->fact.shape.dim[x->fact.shape.rank - 1], v->fact.shape.dim[v->fact.shape.rank - 1]))

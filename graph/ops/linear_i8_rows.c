@@ -1,6 +1,5 @@
 #include "graph/ops/_gemm.h"
 #include "graph/ops/_linear.h"
-#include <math.h>
 
 static int limbs(const qn_node *n)
 {
@@ -18,31 +17,9 @@ static qn_status infer(qn_call *c)
 	return qn_call_equate(c, c->in[2].shape.dim[0], c->in[1].shape.dim[0], "the scale and the rows of the weight");
 }
 
-/* The largest integer of a row, and its reciprocal: the engine divides by multiplying with a reciprocal, so that is what is written. */
-static float range_of(bool two)
+static float range_of(const qn_node *n)
 {
-	return two ? 32639.0f : 127.0f;
-}
-
-/* One row of the activation as integers held in f32: hi * 256 + lo, or hi alone (lo NULL). Each operation is one of the archive's.
- * Returns what a unit of the integers is worth. */
-static float split_row(const float *x, int64_t k, float *hi, float *lo)
-{
-	float m = 0, range = range_of(lo);
-	for (int64_t i = 0; i < k; i++)
-		m = fabsf(x[i]) > m ? fabsf(x[i]) : m;
-	m = m > 1e-10f ? m : 1e-10f;
-	float f = 1.0f / m * range;
-	for (int64_t i = 0; i < k; i++) {
-		float v = roundf(x[i] * f);
-		if (!lo) {
-			hi[i] = v;
-			continue;
-		}
-		hi[i] = floorf((v + 128.0f) * 0.00390625f);
-		lo[i] = v - hi[i] * 256.0f;
-	}
-	return m * (1.0f / range);
+	return qn_rows_range(limbs(n) == 2 ? 16 : (int)qn_node_int(n, "act_bits", 8));
 }
 
 static qn_status eval(qn_call *c)
@@ -54,27 +31,18 @@ static qn_status eval(qn_call *c)
 		rows *= tx->dim[i];
 	bool two = limbs(c->node) == 2;
 	float *hi = QN_NEW(c->scratch, float, rows * k), *lo = two ? QN_NEW(c->scratch, float, rows * k) : NULL;
-	float *unit = QN_NEW(c->scratch, float, rows), *part = QN_NEW(c->scratch, float, rows * n), *y = QN_OUT(c, 0, float);
+	float *unit = QN_NEW(c->scratch, float, rows), *part = QN_NEW(c->scratch, float, rows * n), range = range_of(c->node);
 	int32_t *yh = QN_NEW(c->scratch, int32_t, rows * n), *yl = two ? QN_NEW(c->scratch, int32_t, rows * n) : NULL;
 	const float *wf = qn_tensor_f32(c->scratch, w);
 	int threads = qn_threads_for(c->threads, (double)(rows * k));
 #pragma omp parallel for num_threads(threads) if (threads > 1)
 	for (int64_t r = 0; r < rows; r++)
-		unit[r] = split_row(x + r * k, k, hi + r * k, two ? lo + r * k : NULL);
+		unit[r] = qn_rows_split(x + r * k, k, range, hi + r * k, two ? lo + r * k : NULL);
 	qn_gemm g = {.type = QN_F32, .tb = true, .m = rows, .n = n, .k = k, .lda = k, .ldb = k, .ldc = n, .batch = 1};
 	qn_gemm_small_ints(&g, c->threads, hi, 128, wf, 128, part, yh);
 	if (two)
 		qn_gemm_small_ints(&g, c->threads, lo, 128, wf, 128, part, yl);
-	threads = qn_threads_for(c->threads, (double)(rows * n));
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-	for (int64_t r = 0; r < rows; r++)
-		for (int64_t j = 0; j < n; j++) {
-			float v = (float)yh[r * n + j];
-			if (two)
-				v = v * 256.0f + (float)yl[r * n + j];
-			v = v * unit[r] * scale[j];
-			y[r * n + j] = bias ? v + bias[j] : v;
-		}
+	qn_linear_from_sums(c, &(qn_linear_sums){yh, yl, scale, unit, bias, rows, n}, QN_OUT(c, 0, float));
 	return QUERN_OK;
 }
 
@@ -84,8 +52,8 @@ static qn_status emit(qn_emit *e)
 	int rank = n->in[0]->fact.shape.rank;
 	bool two = limbs(n) == 2;
 	const char *w = qn_emit_ranked(e, n->in[1], 2), *x = qn_emit_ranked(e, n->in[0], rank);
-	const char *m = qn_emit_temp(e, "top", "max(max_reduce(abs(%s), axes=[%d]), %s)", x, rank - 1, qn_emit_float(e, 1e-10f));
-	const char *v = qn_emit_temp(e, "steps", "round(%s * (recip(%s) * %s))", x, m, qn_emit_float(e, range_of(two))), *y;
+	float range = range_of(n);
+	const char *m, *v = qn_rows_emit_steps(e, x, rank, range, &m), *y;
 	if (two) {
 		const char *hi = qn_emit_temp(e, "hi", "floor((%s + 128.0) * 0.00390625)", v);
 		const char *lo = qn_emit_temp(e, "lo", "%s - %s * 256.0", v, hi);
@@ -100,12 +68,12 @@ static qn_status emit(qn_emit *e)
 		y = qn_emit_temp(e, "sum", "tract_core_cast(%s, to='f32')", yq);
 	}
 	const char *bias = qn_node_has_in(n, 3) ? qn_arena_printf(e->arena, " + %s", qn_emit_ranked(e, n->in[3], rank)) : "";
-	qn_emit_output(e, 0, "%s * (%s * %s) * %s%s", y, m, qn_emit_float(e, 1.0f / range_of(two)), qn_emit_ranked(e, n->in[2], rank), bias);
+	qn_emit_output(e, 0, "%s * (%s * %s) * %s%s", y, m, qn_emit_float(e, 1.0f / range), qn_emit_ranked(e, n->in[2], rank), bias);
 	return QUERN_OK;
 }
 
 /* x f32 [..., K]; w constant i8 [N, K]; scale f32 [N]; bias f32 [N] or absent. The activation becomes integers with a scale a row,
- * taken at run time: two i8 limbs (16 bits), or one with limbs=1. */
+ * taken at run time: two i8 limbs (16 bits), or one with limbs=1, of act_bits (8) levels. */
 const qn_op qn_op_linear_i8_rows = {
 	.name = "LinearI8Rows", .hint = QN_HINT_CONTRACTION, .weight_input = 2, .domain = "quern", .min_in = 3, .max_in = 4,
 	.infer = infer, .eval = eval, .emit = emit};

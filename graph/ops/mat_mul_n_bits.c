@@ -17,17 +17,19 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 	QN_TRY(qn_build_rank(b, A, "A", 1, QN_MAX_RANK));
 	QN_TRY(qn_build_rank(b, B, "B", 1, 3));
 	QN_TRY(qn_build_rank(b, SCALES, "scales", 1, 2));
-	int bits = (int)qn_node_int(n, "bits", 4);
-	int64_t rows = qn_node_int(n, "N", 0), width = qn_node_int(n, "K", 0), block = qn_node_int(n, "block_size", 0);
-	if (bits < 1 || bits > 8 || rows <= 0 || width <= 0 || block <= 0 || block * bits % 8)
-		return qn_build_fail(b, QUERN_ERR_FORMAT, "N = %lld, K = %lld, bits = %d, block_size = %lld is no weight", (long long)rows,
-			(long long)width, bits, (long long)block);
+	int64_t bits, rows, width, block;
+	QN_TRY(qn_build_attr(b, "bits", 4, 1, 8, &bits));
+	QN_TRY(qn_build_attr(b, "N", 0, 1, QN_BUILD_MOST, &rows));
+	QN_TRY(qn_build_attr(b, "K", 0, 1, QN_BUILD_MOST, &width));
+	QN_TRY(qn_build_attr(b, "block_size", 0, 8, QN_BUILD_MOST, &block));
+	if (block % 8)
+		return qn_build_fail(b, QUERN_ERR_FORMAT, "block_size is %lld, no multiple of 8", (long long)block);
 	qn_value *zeros = qn_build_in(b, ZEROS);
 	qn_blocks k = {.data = n->in[B],
 		.scales = n->in[SCALES],
 		.zeros = zeros,
-		.bits = bits,
-		.zero_bits = bits,
+		.bits = (int)bits,
+		.zero_bits = (int)bits,
 		.zero = (int64_t)1 << (bits - 1),
 		.block = block,
 		.axis = 1,

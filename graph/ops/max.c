@@ -1,6 +1,6 @@
 #include "graph/ops/_zip.h"
 
-QN_ZIP_KERNELS(a > b || a != a ? a : b, qn_int_less(a, b, u) ? b : a)
+QN_ZIP_KERNELS((a > b) | (a != a) ? a : b, qn_int_less(a, b, u) ? b : a)
 
 static bool on_dim(qn_call *c, qn_dim a, qn_dim b, qn_dim *y)
 {

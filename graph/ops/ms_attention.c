@@ -21,9 +21,10 @@ static qn_status widths(const qn_build *b, int64_t heads, int64_t part[3])
 		memcpy(part, sizes->ints, 3 * sizeof(*part));
 	else
 		part[0] = part[1] = part[2] = total / 3;
-	bool fits = part[0] == part[1] && part[0] <= total && part[2] <= total && part[0] + part[1] + part[2] == total;
+	bool fits = part[0] == part[1];
 	for (int i = 0; i < 3; i++)
-		fits = fits && part[i] > 0 && heads > 0 && part[i] % heads == 0;
+		fits = fits && part[i] > 0 && part[i] <= total && part[i] % heads == 0;
+	fits = fits && part[0] + part[1] + part[2] == total;
 	if (!fits)
 		return qn_build_fail(b, QUERN_ERR_SHAPE, "a weight of width %lld does not give query, key and value of %lld heads",
 			(long long)total, (long long)heads);
@@ -59,7 +60,8 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 	const qn_shape *s = &n->in[INPUT]->fact.shape;
 	qn_attention at = {.type = n->in[INPUT]->fact.type, .batch = s->dim[0], .queries = s->dim[1], .keys = s->dim[1]};
 	int64_t part[3];
-	at.heads = at.kv_heads = qn_node_int(n, "num_heads", 0);
+	QN_TRY(qn_build_attr(b, "num_heads", 0, 1, QN_BUILD_MOST, &at.heads));
+	at.kv_heads = at.heads;
 	QN_TRY(widths(b, at.heads, part));
 	at.size = part[0] / at.heads;
 	at.v_size = part[2] / at.heads;

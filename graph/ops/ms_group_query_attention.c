@@ -148,10 +148,9 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 {
 	qn_build build = {g, n}, *b = &build;
 	QN_TRY(check(b));
-	qn_attention at = {
-		.type = n->in[QUERY]->fact.type, .heads = qn_node_int(n, "num_heads", 0), .kv_heads = qn_node_int(n, "kv_num_heads", 0)};
-	if (at.heads <= 0 || at.kv_heads <= 0)
-		return qn_build_fail(b, QUERN_ERR_FORMAT, "num_heads and kv_num_heads must be positive");
+	qn_attention at = {.type = n->in[QUERY]->fact.type};
+	QN_TRY(qn_build_attr(b, "num_heads", 0, 1, QN_BUILD_MOST, &at.heads));
+	QN_TRY(qn_build_attr(b, "kv_num_heads", 0, 1, QN_BUILD_MOST, &at.kv_heads));
 	qn_value *x[3];
 	QN_TRY(operands(b, &at, x));
 	at.q = normed(b, "query.norm", qn_attention_split_heads(b, "query", x[0], at.heads), Q_NORM, "q_norm_epsilon");
@@ -166,10 +165,10 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 	}
 	QN_TRY(check_total(b, &at));
 	if (!qn_dim_is(at.batch, 1))
-		qn_log(g->ctx, QUERN_LOG_INFO, "node '%s' (%s): 'seqlens_k' is not read; the cached sequences of a batch have one length",
-			n->name, n->op_type);
+		qn_build_note(b, "'seqlens_k' is not read; the cached sequences of a batch have one length");
 	if (qn_node_int(n, "causal", 1)) {
-		int64_t window = qn_node_int(n, "local_window_size", -1);
+		int64_t window;
+		QN_TRY(qn_build_attr(b, "local_window_size", -1, -1, QN_BUILD_MOST, &window));
 		at.allow = qn_attention_band(b, at.queries, at.keys, past, window > 0 ? window - 1 : -1, 0);
 	}
 	at.bias = qn_build_in(b, MORE_BIAS);

@@ -100,10 +100,9 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 {
 	qn_build build = {g, n}, *b = &build;
 	QN_TRY(qn_build_refuse(b, limits, QN_LEN(limits)));
-	qn_attention at = {.heads = qn_node_int(n, "num_heads", 0)};
+	qn_attention at = {0};
+	QN_TRY(qn_build_attr(b, "num_heads", 0, 1, QN_BUILD_MOST, &at.heads));
 	at.kv_heads = at.heads;
-	if (at.heads <= 0)
-		return qn_build_fail(b, QUERN_ERR_FORMAT, "num_heads is %lld", (long long)at.heads);
 	if (!qn_build_in(b, PAST_K) != !qn_build_in(b, PAST_V))
 		return qn_build_fail(b, QUERN_ERR_FORMAT, "past_key and past_value must come together");
 	QN_TRY(operands(b, &at));
@@ -111,6 +110,7 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 	qn_dim past = qn_dim_const(0);
 	if (qn_build_in(b, PAST_K)) {
 		QN_TRY(qn_build_rank(b, PAST_K, "past_key", 4, 4));
+		QN_TRY(qn_build_rank(b, PAST_V, "past_value", 4, 4));
 		past = n->in[PAST_K]->fact.shape.dim[2];
 		at.keys = qn_dim_add(g->dims, past, at.keys);
 		at.k = qn_build_concat(b, "present_key", 2, n->in[PAST_K], at.k);

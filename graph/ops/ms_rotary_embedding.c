@@ -13,7 +13,7 @@ static qn_status sizes(const qn_build *b, qn_rotary *r, int64_t *heads)
 	int64_t width, half;
 	QN_TRY(qn_build_known(b, s->dim[s->rank - 1], "the last dimension of input", &width));
 	QN_TRY(qn_build_known(b, b->n->in[2]->fact.shape.dim[1], "the width of cos_cache", &half));
-	*heads = qn_node_int(b->n, "num_heads", 0);
+	QN_TRY(qn_build_attr(b, "num_heads", 0, 0, QN_BUILD_MOST, heads));
 	r->rotated = qn_node_int(b->n, "rotary_embedding_dim", 0);
 	if (s->rank == 4) {
 		r->size = width;

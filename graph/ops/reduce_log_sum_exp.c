@@ -1,7 +1,7 @@
 #include "graph/ops/_reduce.h"
 
 /* In two passes: the largest of each set, then the sum of exponentials below it. */
-QN_FOLD(fold_max, double, v, b > a || b != b ? b : a)
+QN_FOLD(fold_max, double, v, (b > a) | (b != b) ? b : a)
 
 static void fold_exp(const void *px, int64_t n, void *pacc, bool by_row, const double *shift)
 {

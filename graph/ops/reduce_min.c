@@ -1,7 +1,7 @@
 #include "graph/ops/_reduce.h"
 
 /* NaN wins */
-QN_FOLD(fold_f64, double, v, b < a || b != b ? b : a)
+QN_FOLD(fold_f64, double, v, (b < a) | (b != b) ? b : a)
 QN_FOLD(fold_i64, int64_t, v, b < a ? b : a)
 
 static const qn_reducer reducer = {.start = QN_START_HIGHEST, .f64 = fold_f64, .i64 = fold_i64, .dim = qn_dim_min};

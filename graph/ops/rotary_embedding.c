@@ -13,8 +13,9 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 	qn_rotary r = {.rank = 4, .interleaved = qn_node_int(n, "interleaved", 0) != 0};
 	QN_TRY(qn_build_known(b, s->dim[s->rank - 1], "the last dimension of X", &r.size));
 	if (packed) {
-		int64_t heads = qn_node_int(n, "num_heads", 0);
-		if (heads <= 0 || r.size % heads)
+		int64_t heads;
+		QN_TRY(qn_build_attr(b, "num_heads", 0, 1, QN_BUILD_MOST, &heads));
+		if (r.size % heads)
 			return qn_build_fail(b, QUERN_ERR_SHAPE, "the last dimension of X, %lld, does not fit num_heads = %lld",
 				(long long)r.size, (long long)heads);
 		const int64_t shape[] = {0, 0, heads, -1};

@@ -12,6 +12,15 @@ typedef struct quern_config quern_config;
 QUERN_API quern_config *quern_config_new(quern_context *ctx);
 QUERN_API void quern_config_free(quern_config *config);
 
+/* Merges a JSON file {"calibration": {...}, "bit": {...}} into what is already set: objects key by key, everything else replaced. docs/config.md has every
+ * field; schema/config.schema.json describes the file. A file that fails changes nothing. */
+QUERN_API quern_status quern_config_read(quern_config *config, const char *path);
+/* The same from a text; `name` is for messages. */
+QUERN_API quern_status quern_config_parse(quern_config *config, const char *json, const char *name);
+/* All fields as such a file, numbers so that they read back exactly; widths asked for by quern_config_bits and _act_bits are written as widths by role. The
+ * text belongs to the configuration and lives as long as it. */
+QUERN_API quern_status quern_config_write(quern_config *config, const char **json);
+
 /* "4", or by role: "ffn=4,head=8". Roles: query key value output ffn head. 1..32 bits. */
 QUERN_API quern_status quern_config_bits(quern_config *config, const char *spec);
 QUERN_API quern_status quern_config_act_bits(quern_config *config, const char *spec);
@@ -21,7 +30,16 @@ QUERN_API quern_status quern_config_layer(quern_config *config, const char *pin)
 QUERN_API quern_status quern_config_weight_16bits(quern_config *config, const char *name);
 QUERN_API quern_status quern_config_activation_16bits(quern_config *config, const char *name);
 QUERN_API quern_status quern_config_embedding_bits(quern_config *config, int bits);
-/* minmax, signed, mse, importance */
+/* Samples to calibrate on: a .npz, a folder of them (one sample each), or ONNX test_data_set folders. Read when the model is compiled. */
+QUERN_API quern_status quern_config_calibration(quern_config *config, const char *path);
+/* Of activations: 0 one scale a tensor, 1 balanced channels, 2 and 3 the same with a zero point. */
+QUERN_API quern_status quern_config_method(quern_config *config, int method);
+/* How ranges are estimated: max, maxPercentile, histogram, histogram-mse, histogram-kl. */
+QUERN_API quern_status quern_config_mode(quern_config *config, const char *name);
+/* Allocation files (docs/allocation.md): the widths and scales of a compile, saved when it succeeds; and such a file to start from. "": none. */
+QUERN_API quern_status quern_config_save_bits(quern_config *config, const char *path);
+QUERN_API quern_status quern_config_load_bits(quern_config *config, const char *path);
+/* minmax, signed, mse; with samples importance and gptq */
 QUERN_API quern_status quern_config_rounding(quern_config *config, const char *name);
 /* Of minmax: 0 < percentile <= 1. */
 QUERN_API quern_status quern_config_percentile(quern_config *config, double percentile);

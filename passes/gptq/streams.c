@@ -126,7 +126,7 @@ static int copies_wanted(int asked, int64_t tokens)
 qn_status qn_streams_open(qn_graph *g, qn_samples *samples, int copies, qn_arena *a, qn_streams *s)
 {
 	size_t n = qn_samples_count(samples);
-	*s = (qn_streams){.g = g, .samples = n};
+	*s = (qn_streams){.g = g, .samples = n, .arena = a};
 	ids d = find_ids(g);
 	const qn_tensor ***all = QN_NEW(a, const qn_tensor **, n);
 	for (size_t i = 0; i < n; i++) {

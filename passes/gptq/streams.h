@@ -13,6 +13,7 @@ typedef struct qn_batch {
 typedef struct qn_streams {
 	qn_graph *g;
 	qn_consts *consts;
+	qn_arena *arena; /* lives as long as the streams */
 	qn_batch *batch;
 	size_t n, cap;
 	size_t samples, copies;

@@ -188,6 +188,8 @@ static qn_status write_document(qn_emitter *em, const qn_graph *g, const char **
 	add_part(&doc, &em->variables, "");
 	add_part(&doc, &em->body, em->externals.len || em->variables.len ? "\n" : "");
 	qn_text_add(&doc, "}\n");
+	if (em->quantization.len)
+		QN_TRY(qn_archive_add(em->ar, "graph.quant", em->quantization.s, em->quantization.len));
 	return qn_archive_add(em->ar, "graph.nnef", doc.s, doc.len);
 }
 
@@ -209,7 +211,7 @@ static qn_emitter *new_emitter(qn_ctx *ctx, qn_graph *g, qn_target target, qn_ar
 	qn_arena_init(&em->other, ctx);
 	qn_arena_defer(a, release_emitter, em);
 	em->base = (qn_emit){.ctx = ctx, .graph = g, .arena = &em->node_scratch, .target = target, .emitter = em};
-	qn_text *texts[] = {&em->externals, &em->variables, &em->body, &em->symbol_lines, &em->fragment_text};
+	qn_text *texts[] = {&em->externals, &em->variables, &em->body, &em->symbol_lines, &em->fragment_text, &em->quantization};
 	for (size_t i = 0; i < QN_LEN(texts); i++)
 		texts[i]->arena = a;
 	qn_names **tables[] = {&em->ids, &em->labels, &em->symbols, &em->fragments, &em->stored};

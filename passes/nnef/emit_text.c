@@ -95,6 +95,13 @@ const char *qn_emit_float(qn_emit *e, double v)
 
 const char *qn_emit_dtype(qn_dtype t) { return qn_dtype_name(t); }
 
+void qn_emit_quantization(qn_emit *e, const char *id, float scale, int zero_point)
+{
+	qn_text_add(&e->emitter->quantization,
+		"\"%s\": zero_point_linear_quantize(zero_point = %d, scale = %s, bits = 8, signed = true, symmetric = %s);\n", id, zero_point,
+		qn_emit_float(e, scale), zero_point ? "false" : "true");
+}
+
 /* --- statements ------------------------------------------------------------------------------------------------ */
 static bool is_identifier(const char *s)
 {

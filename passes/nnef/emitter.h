@@ -34,6 +34,7 @@ struct qn_emitter {
 	qn_names *symbols;     /* original text -> identifier */
 	qn_names *fragments;   /* name -> definition */
 	qn_text symbol_lines, fragment_text;
+	qn_text quantization;  /* graph.quant */
 	qn_names *stored;      /* key of type, dims and sample -> qn_stored */
 	qn_emitted *values;    /* by value id */
 	bool *needed;          /* by value id: some emitted node or an output reads it */

@@ -93,7 +93,7 @@ static float i8_row(const float *v, int64_t row, int64_t cols, float limit, floa
 		qn_report_merge(r, &lost);
 	}
 	scale = scale > 0 ? scale : 1;
-	for (int64_t i = 0; i < cols; i++) {
+	for (int64_t i = 0; codes && i < cols; i++) {
 		float c = nearest((finite ? v[i] : 0) / scale);
 		c = c < limit ? c : limit;
 		codes[i] = (int8_t)(c > -limit ? c : -limit);
@@ -120,7 +120,7 @@ qn_status qn_quantize_i8_rows(qn_ctx *ctx, const float *w, int64_t rows, int64_t
 		qn_report_init(&r);
 #pragma omp for schedule(static) nowait
 		for (int64_t i = 0; i < rows; i++)
-			scales[i] = i8_row(w + i * cols, i, cols, limit, min_scale, codes + i * cols, &r);
+			scales[i] = i8_row(w + i * cols, i, cols, limit, min_scale, codes ? codes + i * cols : NULL, &r);
 #pragma omp critical(qn_quant_report)
 		qn_report_merge(&all, &r);
 	}

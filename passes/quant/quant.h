@@ -18,7 +18,10 @@ _Static_assert(QN_Q8_1_BYTES == 2 * sizeof(uint16_t) + QN_BLOCK, "an f16 scale, 
  * by a search over scales and least-squares refits. IMPORTANCE the same with each column's squared error weighted (by the mean square of
  * the activation that meets it). Below 4 bits, MSE and IMPORTANCE also try the odd levels (-2^bits + 1, ..., -1, 1, ..., 2^bits - 1), which
  * the container holds as well. */
-typedef enum qn_rounding { QN_ROUND_MINMAX, QN_ROUND_SIGNED, QN_ROUND_MSE, QN_ROUND_IMPORTANCE } qn_rounding;
+typedef enum qn_rounding {
+	QN_ROUND_MINMAX, QN_ROUND_SIGNED, QN_ROUND_MSE, QN_ROUND_IMPORTANCE,
+	QN_ROUND_GPTQ /* by whole layers, see passes/gptq: no block quantizer takes it */
+} qn_rounding;
 
 typedef struct qn_q4_opts {
 	double percentile;       /* MINMAX: 0 < p <= 1; 0 counts as 1 */
@@ -63,7 +66,7 @@ qn_status qn_quantize_q8_1(qn_ctx *ctx, const float *w, int64_t n, uint8_t *bloc
 void qn_dequantize_q8_1(qn_ctx *ctx, const uint8_t *blocks, int64_t n, float *out);
 
 /* One f32 scale a row (an output channel): scale = max(max|row| / (2^(bits-1) - 1), min_scale), codes round(v / scale) to nearest even,
- * symmetric and clamped. bits 2..8. A row of zeros with min_scale 0 gets scale 1. */
+ * symmetric and clamped. bits 2..8. A row of zeros with min_scale 0 gets scale 1. codes NULL: only the scales. */
 qn_status qn_quantize_i8_rows(qn_ctx *ctx, const float *w, int64_t rows, int64_t cols, int bits, float min_scale, int8_t *codes,
 	float *scales, qn_quant_report *report);
 

@@ -112,10 +112,12 @@ static void assert_refused(qn_status status, const char *const *words, size_t n)
 		if (!strstr(ctx.message, words[i]))
 			fail_msg("no '%s' in: %s", words[i], ctx.message);
 }
-#define ASSERT_REFUSED(status, ...)                                                                                                                  \
-	assert_refused(status, (const char *const[]){__VA_ARGS__}, QN_LEN(((const char *const[]){__VA_ARGS__})))
+#define ASSERT_REFUSED(status, ...) assert_refused(status, (const char *const[]){__VA_ARGS__}, QN_LEN(((const char *const[]){__VA_ARGS__})))
 
-static void assert_shape(int output, const char *text) { assert_string_equal(qn_shape_text(&arena, &g->outputs[output]->fact.shape), text); }
+static void assert_shape(int output, const char *text)
+{
+	assert_string_equal(qn_shape_text(&arena, &g->outputs[output]->fact.shape), text);
+}
 
 static void test_attention(void **state)
 {
@@ -138,7 +140,8 @@ static void test_attention(void **state)
 static void test_plain_attention_is_the_usual_form(void **state)
 {
 	(void)state;
-	qn_value *in[] = {INPUT("q", QN_F32, "B", "4", "S", "8"), INPUT("k", QN_F32, "B", "4", "S", "8"), INPUT("v", QN_F32, "B", "4", "S", "8")};
+	qn_value *in[] = {
+		INPUT("q", QN_F32, "B", "4", "S", "8"), INPUT("k", QN_F32, "B", "4", "S", "8"), INPUT("v", QN_F32, "B", "4", "S", "8")};
 	node("", "Attention", in, 3, 1);
 	assert_lowered();
 	static const char *const order[] = {"Transpose", "MatMul", "Mul", "Softmax", "MatMul"};
@@ -252,7 +255,7 @@ static void test_already_quantized(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {CASE(test_attention), CASE(test_plain_attention_is_the_usual_form), CASE(test_attention_misfits),
-		CASE(test_packed_weight), CASE(test_every_crossed_limit_is_listed), CASE(test_grouped_heads), CASE(test_domains_are_kept_apart),
-		CASE(test_weight_of_few_bits), CASE(test_already_quantized)};
+		CASE(test_packed_weight), CASE(test_every_crossed_limit_is_listed), CASE(test_grouped_heads),
+		CASE(test_domains_are_kept_apart), CASE(test_weight_of_few_bits), CASE(test_already_quantized)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,72 @@
+/* compile_options.c - the options that say how a model is compiled, for every command that compiles or evaluates one. */
+#include "cli/compile_options.h"
+
+#include <stdlib.h>
+
+const cli_option compile_options[] = {
+	{"bits", "SPEC", "weight bits: 4, or by role: ffn=4,head=8 (default 4 in every layer with a role)", 'b'},
+	{"layer", "NAME=W[/A]", "pin weight (and activation) bits of the layers of that name or glob (repeatable)", 'l'},
+	{"weight-16bits", "NAME", "16-bit weights for the layers of that name or glob (repeatable)", 'w'},
+	{"embedding-bits", "N", "bits of embedding tables (default 16; 4: Q4_0, 8: Q8_1)", 'e'},
+	{"act-bits", "SPEC", "activation bits: 8, or by role: ffn=16,query=8 (default: float)", 'a'},
+	{"activation-16bits", "NAME", "16-bit activations for the layers of that name or glob (repeatable)", 'A'},
+	{"dynamic-activations", NULL, "8-bit activations get a scale for each row at run time: no samples needed", 'd'},
+	{"method", "N", "of activations: 0 one scale a tensor, 1 balanced channels (default), 2 and 3 the same with a zero point", 'M'},
+	{"mode", "MODE", "of ranges: max, maxPercentile (default), histogram, histogram-mse, histogram-kl", 'm'},
+	{"calib", "PATH", "samples: a .npz, a folder of .npz (one a sample), or ONNX test_data_set folders", 'c'},
+	{"rounding", "R", "of Q4_0: mse (default), signed (ggml's), minmax (torch_to_nnef's), importance, gptq (these two need --calib)", 'r'},
+	{"percentile", "P", "of minmax: quantile of the magnitudes that sets a scale, 0 < P <= 1", 'p'},
+	{"set", "SYMBOL=N", "bind a dynamic dim by its original text (repeatable)", 's'},
+	{"target", "T", "tract (default) or khronos", 't'},
+	{"strict", NULL, "fail where a layer cannot have what was asked, instead of a wider form", 'S'},
+	{0},
+};
+
+static int as_int(const char *s)
+{
+	char *end;
+	long v = strtol(s, &end, 10);
+	return *end || end == s || v < -1000000 || v > 1000000 ? -1 : (int)v;
+}
+
+quern_status compile_option_apply(quern_config *config, char key, const char *value)
+{
+	char *end;
+	double p;
+	switch (key) {
+	case 'b':
+		return quern_config_bits(config, value);
+	case 'l':
+		return quern_config_layer(config, value);
+	case 'w':
+		return quern_config_weight_16bits(config, value);
+	case 'e':
+		return quern_config_embedding_bits(config, as_int(value));
+	case 'a':
+		return quern_config_act_bits(config, value);
+	case 'A':
+		return quern_config_activation_16bits(config, value);
+	case 'd':
+		quern_config_dynamic_activations(config, true);
+		return QUERN_OK;
+	case 'M':
+		return quern_config_method(config, as_int(value));
+	case 'm':
+		return quern_config_mode(config, value);
+	case 'c':
+		return quern_config_calibration(config, value);
+	case 'r':
+		return quern_config_rounding(config, value);
+	case 'p':
+		p = strtod(value, &end);
+		return quern_config_percentile(config, *end || end == value ? -1 : p);
+	case 's':
+		return quern_config_set_symbol(config, value);
+	case 't':
+		return quern_config_target(config, value);
+	case 'S':
+		quern_config_strict(config, true);
+		return QUERN_OK;
+	}
+	return QUERN_ERR_INTERNAL;
+}

@@ -1,0 +1,156 @@
+/* calibrate.c - what the samples say of every tensor that a layer with quantized activations reads.
+ *
+ * needs: widths, samples where a layer needs a range (else it does nothing). gives: env->calibration; the graph is unchanged. Layers that have a scale already (from
+ * an allocation file) ask for nothing. */
+#include "graph/samples.h"
+#include "passes/config.h"
+#include "passes/observe/observe.h"
+#include "passes/passes.h"
+#include "passes/stats.h"
+
+#include <math.h>
+
+qn_stats *qn_calibration_find(const qn_calibration *c, const qn_value *v)
+{
+	for (size_t i = 0; c && i < c->n; i++)
+		if (c->stats[i].value == v)
+			return &c->stats[i];
+	return NULL;
+}
+
+static void start_stats(qn_stats *s, qn_value *v, int64_t channels, const quern_config *c, qn_arena *a)
+{
+	*s = (qn_stats){.value = v, .channels = channels, .low = INFINITY, .high = -INFINITY, .mask_floor = qn_mask_floor(v)};
+	s->channel_low = QN_NEW(a, float, channels);
+	s->channel_high = QN_NEW(a, float, channels);
+	s->channel_sum = QN_NEW(a, double, channels);
+	s->channel_square = QN_NEW(a, double, channels);
+	for (int64_t k = 0; k < channels; k++) {
+		s->channel_low[k] = INFINITY;
+		s->channel_high[k] = -INFINITY;
+	}
+	s->ranges = qn_ranges_new(&c->calibration, a);
+}
+
+static bool is_open(const qn_layer *l)
+{
+	return l->node && l->act_bits <= QN_MOST_ACT_BITS && l->act_scale == 0;
+}
+
+/* One statistic a tensor, in the order of the layers. */
+static void collect(qn_graph *g, qn_plan *p, qn_calibration *c)
+{
+	qn_arena *a = p->arena;
+	c->stats = QN_NEW(a, qn_stats, p->n + 1);
+	for (size_t i = 0; i < p->n; i++) {
+		const qn_layer *l = &p->layers[i];
+		if (!is_open(l) || qn_calibration_find(c, l->node->in[0]))
+			continue;
+		qn_stats *s = &c->stats[c->n++];
+		start_stats(s, l->node->in[0], l->k, p->config, a);
+		s->rows = QN_NEW(a, float, QN_STATS_ROWS *s->channels);
+		s->row_hash = QN_NEW(a, uint64_t, QN_STATS_ROWS);
+	}
+	c->outputs = QN_NEW(a, qn_stats, g->n_outputs + 1);
+	for (int i = 0; i < g->n_outputs; i++) {
+		qn_value *v = g->outputs[i];
+		const qn_shape *s = &v->fact.shape;
+		bool channels = s->rank > 0 && qn_dim_is_const(s->dim[s->rank - 1]) && s->dim[s->rank - 1].k > 0;
+		if (v->fact.type == QN_F32 && !v->is_const)
+			start_stats(&c->outputs[c->n_outputs++], v, channels ? s->dim[s->rank - 1].k : 1, p->config, a);
+	}
+}
+
+static void bounds(const float *restrict x, int64_t n, float *low, float *high)
+{
+	float l = *low, h = *high;
+	for (int64_t i = 0; i < n; i++) {
+		l = x[i] < l ? x[i] : l;
+		h = x[i] > h ? x[i] : h;
+	}
+	*low = l;
+	*high = h;
+}
+
+static void channel_bounds(const float *restrict x, int64_t n, float *restrict low, float *restrict high, double *restrict sum, double *restrict square)
+{
+	for (int64_t k = 0; k < n; k++) {
+		low[k] = x[k] < low[k] ? x[k] : low[k];
+		high[k] = x[k] > high[k] ? x[k] : high[k];
+		sum[k] += (double)x[k];
+		square[k] += (double)x[k] * (double)x[k];
+	}
+}
+
+static void gather(void *user, qn_stats *s, const float *x, int64_t rows, const float *clean, int64_t n, qn_arena *scratch)
+{
+	(void)user;
+	s->rows_seen += rows;
+	s->count += n;
+	s->masked += rows * s->channels - n;
+	bounds(clean, n, &s->low, &s->high);
+	for (int64_t r = 0; r < rows; r++)
+		channel_bounds(x + r * s->channels, s->channels, s->channel_low, s->channel_high, s->channel_sum, s->channel_square);
+	qn_ranges_add(s->ranges, clean, n, scratch);
+	if (s->rows)
+		qn_stats_keep_rows(s, x, rows);
+}
+
+/* Whether the layer has a form whose scale is taken at run time, and that is wished for. */
+static bool may_be_dynamic(const qn_layer *l, const quern_config *c)
+{
+	bool all_i8 = l->n_parts || l->form == QN_FORM_I8;
+	for (int i = 0; i < l->n_parts; i++)
+		all_i8 &= l->parts[i].form == QN_FORM_I8;
+	return c->dynamic_activations && all_i8;
+}
+
+/* `must`: of those that have no form without samples. */
+static const qn_layer *first_without_range(const qn_plan *p, bool must)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		const qn_layer *l = &p->layers[i];
+		if (is_open(l) && qn_layer_needs_range(l, p->config) && !(must && may_be_dynamic(l, p->config)))
+			return l;
+	}
+	return NULL;
+}
+
+static void report(qn_graph *g, const qn_calibration *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		const qn_stats *s = &c->stats[i];
+		if (s->masked)
+			qn_log(g->ctx, QUERN_LOG_INFO, "'%s': %lld of %lld values were made by a mask and do not count for its range", s->value->name,
+				(long long)s->masked, (long long)(s->masked + s->count));
+	}
+}
+
+qn_status qn_pass_calibrate(qn_graph *g, qn_pass_env *env)
+{
+	qn_plan *p = env->plan;
+	const quern_config *config = p->config;
+	const qn_layer *wants = first_without_range(p, !env->samples);
+	if (!wants)
+		return QUERN_OK;
+	if (!env->samples)
+		QN_FAIL(g->ctx, QUERN_ERR_CONFIG,
+			"layer '%s' (weight '%s') is to have %d-bit activations, whose range only samples tell: give some with --calib%s", wants->name,
+			wants->weight, wants->act_bits, wants->form == QN_FORM_I8 ? ", or use --dynamic-activations" : "");
+	if (config->calibration.mode == QN_CALIB_HISTOGRAM && config->calibration.hist_use_gpu)
+		qn_log(g->ctx, QUERN_LOG_INFO, "histograms are made on the CPU: there is no GPU code");
+	QN_TRY(qn_samples_sort(env->samples));
+	qn_calibration *c = QN_NEW(p->arena, qn_calibration, 1);
+	collect(g, p, c);
+	env->calibration = c;
+	c->samples = qn_samples_count(env->samples);
+	QN_TRY(qn_calibration_run(g, env, "calibrate", gather, NULL));
+	for (size_t i = 0; i < c->n; i++) {
+		qn_arena scratch;
+		qn_arena_init(&scratch, g->ctx);
+		qn_stats_sort_rows(&c->stats[i], &scratch);
+		qn_arena_release(&scratch);
+	}
+	report(g, c);
+	return QUERN_OK;
+}

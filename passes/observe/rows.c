@@ -1,0 +1,74 @@
+/* rows.c - a selection of rows that does not depend on their order: those whose hashes are the smallest. */
+#include "passes/stats.h"
+
+#include <stdlib.h>
+
+static uint64_t hash_row(const float *x, int64_t n)
+{
+	uint64_t h = 0x9e3779b97f4a7c15u;
+	for (int64_t i = 0; i < n; i++) {
+		uint32_t u;
+		memcpy(&u, &x[i], sizeof u);
+		h = (h ^ u) * 0xff51afd7ed558ccdu;
+		h ^= h >> 32;
+	}
+	return h;
+}
+
+static int64_t largest_hash(const qn_stats *s)
+{
+	int64_t at = 0;
+	for (int64_t i = 1; i < s->n_rows; i++)
+		if (s->row_hash[i] > s->row_hash[at])
+			at = i;
+	return at;
+}
+
+static bool kept_already(const qn_stats *s, uint64_t h)
+{
+	for (int64_t i = 0; i < s->n_rows; i++)
+		if (s->row_hash[i] == h)
+			return true;
+	return false;
+}
+
+void qn_stats_keep_rows(qn_stats *s, const float *x, int64_t rows)
+{
+	int64_t worst = s->n_rows == QN_STATS_ROWS ? largest_hash(s) : -1;
+	for (int64_t r = 0; r < rows; r++) {
+		const float *row = x + r * s->channels;
+		uint64_t h = hash_row(row, s->channels);
+		if ((worst >= 0 && h >= s->row_hash[worst]) || kept_already(s, h))
+			continue;
+		int64_t to = worst >= 0 ? worst : s->n_rows++;
+		s->row_hash[to] = h;
+		memcpy(s->rows + to * s->channels, row, (size_t)s->channels * sizeof *row);
+		worst = s->n_rows == QN_STATS_ROWS ? largest_hash(s) : -1;
+	}
+}
+
+typedef struct place {
+	uint64_t hash;
+	int64_t from;
+} place;
+
+static int by_hash(const void *a, const void *b)
+{
+	const place *x = a, *y = b;
+	return x->hash < y->hash ? -1 : x->hash > y->hash;
+}
+
+void qn_stats_sort_rows(qn_stats *s, qn_arena *scratch)
+{
+	place *order = QN_NEW(scratch, place, s->n_rows + 1);
+	float *rows = QN_NEW(scratch, float, s->n_rows *s->channels + 1);
+	for (int64_t i = 0; i < s->n_rows; i++)
+		order[i] = (place){s->row_hash[i], i};
+	qsort(order, (size_t)s->n_rows, sizeof *order, by_hash);
+	for (int64_t i = 0; i < s->n_rows; i++)
+		memcpy(rows + i * s->channels, s->rows + order[i].from * s->channels, (size_t)s->channels * sizeof *rows);
+	for (int64_t i = 0; i < s->n_rows; i++) {
+		s->row_hash[i] = order[i].hash;
+		memcpy(s->rows + i * s->channels, rows + i * s->channels, (size_t)s->channels * sizeof *rows);
+	}
+}
