@@ -7,12 +7,13 @@ typedef struct options {
 	quern_context *ctx;
 	quern_config *config;
 	const char *output;
-	bool json;
+	bool json, print_config;
 } options;
 
 static const cli_option option_list[] = {
 	{"o", "OUT", "OUT.nnef.tgz, OUT.nnef.tar, or a folder", 'o'},
 	{"json", NULL, "print the result as JSON", 'j'},
+	{"print-config", NULL, "print the configuration that the options and files give, as JSON, and do nothing else", 'P'},
 	{0},
 };
 
@@ -28,8 +29,10 @@ static int take(void *user, char key, const char *value)
 		o->output = value;
 	else if (key == 'j')
 		o->json = true;
-	else if (compile_option_apply(o->config, key, value) != QUERN_OK)
-		return cli_usage(&command, "%s", quern_message(o->ctx));
+	else if (key == 'P')
+		o->print_config = true;
+	else
+		return compile_option_take(&command, o->ctx, o->config, key, value);
 	return 0;
 }
 
@@ -77,6 +80,15 @@ static void print_text(const quern_model *m, const options *o, const quern_summa
 	printf("\n");
 }
 
+static int print_config(const options *o)
+{
+	const char *json;
+	if (quern_config_write(o->config, &json) != QUERN_OK)
+		return cli_fail(o->ctx);
+	fputs(json, stdout);
+	return EXIT_DONE;
+}
+
 int cmd_compile(int argc, char **argv)
 {
 	options o = {0};
@@ -85,7 +97,9 @@ int cmd_compile(int argc, char **argv)
 	o.config = quern_config_new(o.ctx);
 	const char *model_path;
 	int n;
-	int code = cli_parse(&command, argc, argv, &o, &model_path, 1, &n);
+	int code = compile_options_parse(&command, argc, argv, &o, &model_path, 1, &n);
+	if (code < 0 && o.print_config)
+		code = print_config(&o);
 	if (code < 0 && (n != 1 || !o.output))
 		code = cli_usage(&command, n != 1 ? "give one model" : "give an output with -o");
 	if (code < 0) {

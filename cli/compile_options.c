@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 const cli_option compile_options[] = {
+	{"config", "FILE", "merge a JSON configuration (repeatable); other options win over it, wherever they stand", 'C'},
 	{"bits", "SPEC", "weight bits: 4, or by role: ffn=4,head=8 (default 4 in every layer with a role)", 'b'},
 	{"layer", "NAME=W[/A]", "pin weight (and activation) bits of the layers of that name or glob (repeatable)", 'l'},
 	{"weight-16bits", "NAME", "16-bit weights for the layers of that name or glob (repeatable)", 'w'},
@@ -16,6 +17,8 @@ const cli_option compile_options[] = {
 	{"calib", "PATH", "samples: a .npz, a folder of .npz (one a sample), or ONNX test_data_set folders", 'c'},
 	{"rounding", "R", "of Q4_0: mse (default), signed (ggml's), minmax (torch_to_nnef's), importance, gptq (these two need --calib)", 'r'},
 	{"percentile", "P", "of minmax: quantile of the magnitudes that sets a scale, 0 < P <= 1", 'p'},
+	{"load-bits", "FILE", "start from the widths and scales of this allocation", 'L'},
+	{"save-bits", "FILE", "write the resulting widths and scales to this file", 'B'},
 	{"set", "SYMBOL=N", "bind a dynamic dim by its original text (repeatable)", 's'},
 	{"target", "T", "tract (default) or khronos", 't'},
 	{"strict", NULL, "fail where a layer cannot have what was asked, instead of a wider form", 'S'},
@@ -29,11 +32,17 @@ static int as_int(const char *s)
 	return *end || end == s || v < -1000000 || v > 1000000 ? -1 : (int)v;
 }
 
-quern_status compile_option_apply(quern_config *config, char key, const char *value)
+static quern_status apply(quern_config *config, char key, const char *value)
 {
 	char *end;
 	double p;
 	switch (key) {
+	case 'C':
+		return quern_config_read(config, value);
+	case 'L':
+		return quern_config_load_bits(config, value);
+	case 'B':
+		return quern_config_save_bits(config, value);
 	case 'b':
 		return quern_config_bits(config, value);
 	case 'l':
@@ -69,4 +78,21 @@ quern_status compile_option_apply(quern_config *config, char key, const char *va
 		return QUERN_OK;
 	}
 	return QUERN_ERR_INTERNAL;
+}
+
+static bool reading_files; /* else all other options */
+
+int compile_option_take(const cli_command *c, quern_context *ctx, quern_config *config, char key, const char *value)
+{
+	if ((key == 'C') != reading_files || apply(config, key, value) == QUERN_OK)
+		return 0;
+	return key == 'C' ? cli_fail(ctx) : cli_usage(c, "%s", quern_message(ctx));
+}
+
+int compile_options_parse(const cli_command *c, int argc, char **argv, void *user, const char **args, int max_args, int *n_args)
+{
+	reading_files = true;
+	int code = cli_parse(c, argc, argv, user, args, max_args, n_args);
+	reading_files = false;
+	return code < 0 ? cli_parse(c, argc, argv, user, args, max_args, n_args) : code;
 }

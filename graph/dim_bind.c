@@ -6,8 +6,10 @@ enum { MAX_REWRITES = 16, LONGEST_CHAIN = 64 };
 /* --- resolving --------------------------------------------------------------------------------------------- */
 static qn_dim resolve_atom(qn_dims *t, qn_atom *atom)
 {
+	if (atom->bound)
+		return qn_dim_resolve(t, atom->value);
 	if (atom->kind == QN_ATOM_SYMBOL)
-		return atom->bound ? qn_dim_resolve(t, atom->value) : atom->self;
+		return atom->self;
 	qn_dim a = qn_dim_resolve(t, atom->a), b = qn_dim_resolve(t, atom->b);
 	if (qn_dim_equal(a, atom->a) && qn_dim_equal(b, atom->b))
 		return atom->self;
@@ -143,6 +145,30 @@ static bool solve_quotient(qn_dims *t, qn_dim d, int rewrites)
 	return false;
 }
 
+/* A minimum or maximum in d, with coefficient 1 or -1, for which d == 0 says that it is one of its operands. */
+static bool settle_extreme(qn_dims *t, qn_dim d)
+{
+	for (int i = 0; i < d.expr->n; i++) {
+		const qn_term *x = &d.expr->term[i];
+		qn_atom *atom = qn_term_lone(x);
+		if (!atom || (atom->kind != QN_ATOM_MIN && atom->kind != QN_ATOM_MAX) || (x->k != 1 && x->k != -1))
+			continue;
+		qn_dim rest = qn_poly_sub(t, d, qn_poly_term(t, x));
+		qn_dim value = qn_poly_mul_term(t, rest, &(qn_term){-x->k, 0, NULL});
+		if (value.expr && (qn_dim_equal(value, atom->a) || qn_dim_equal(value, atom->b)))
+			return bind(t, atom, value);
+	}
+	return false;
+}
+
+const char *qn_dims_assumption(const qn_dims *t, qn_arena *a, size_t i)
+{
+	for (size_t k = 0; k < t->n_bound; k++)
+		if (t->bound[k]->kind != QN_ATOM_SYMBOL && i-- == 0)
+			return qn_arena_printf(a, "%s is %s", qn_dim_text(a, t->bound[k]->self, NULL, NULL), qn_dim_text(a, t->bound[k]->value, NULL, NULL));
+	return NULL;
+}
+
 /* d == 0 divided by the coefficients' common divisor and, as dims are not 0, by factors that all terms share. */
 static qn_dim primitive(qn_dims *t, qn_dim d)
 {
@@ -181,8 +207,10 @@ static bool equate(qn_dims *t, qn_dim a, qn_dim b, int rewrites)
 	if (eq != QN_UNDECIDED || rewrites == 0 || qn_dim_is_huge(a) || qn_dim_is_huge(b))
 		return eq == QN_TRUE;
 	qn_dim d = qn_poly_sub(t, a, b);
-	if (!d.expr || contains_minmax(d))
+	if (!d.expr)
 		return false;
+	if (contains_minmax(d))
+		return settle_extreme(t, d);
 	/* B T / b == s: an exporter's way to write the size of an axis. The factors tell which symbols are one; a symbol bound to
 	 * the quotient would only hide it. */
 	if (has_symbolic_divisor(d)) {

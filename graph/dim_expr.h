@@ -18,7 +18,7 @@ typedef struct qn_atom {
 	const char *text; /* of a symbol */
 	qn_dim a, b;      /* operands of the other kinds */
 	qn_dim self;      /* the atom alone as an expression */
-	bool bound;       /* a symbol that stands for `value` */
+	bool bound;       /* it stands for `value` */
 	qn_dim value;
 	int size, depth; /* of the expression tree below */
 } qn_atom;

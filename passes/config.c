@@ -182,11 +182,14 @@ static qn_status choose(quern_config *c, const char *what, const char *name, con
 		near ? "'?" : "");
 }
 
+static const char *const roundings[] = {"minmax", "signed", "mse", "importance", "gptq"};
+
+const char *qn_rounding_name(qn_rounding r) { return roundings[r]; }
+
 quern_status quern_config_rounding(quern_config *c, const char *name)
 {
-	static const char *const names[] = {"minmax", "signed", "mse", "importance", "gptq"};
 	int i;
-	QN_TRY(choose(c, "rounding", name, names, QN_LEN(names), &i));
+	QN_TRY(choose(c, "rounding", name, roundings, QN_LEN(roundings), &i));
 	c->rounding = (qn_rounding)i;
 	c->rounding_asked = true;
 	return QUERN_OK;

@@ -89,6 +89,8 @@ enum { QN_DEFAULT_WEIGHT_BITS = 4, QN_FLOAT_BITS = 32 };
 int qn_config_weight_bits(const quern_config *c, int role);
 int qn_config_act_bits(const quern_config *c, int role);
 
+const char *qn_rounding_name(qn_rounding r); /* "minmax" ... */
+
 /* Pins widths (0: not given) of a name; given again, it takes the later place and keeps what is not given anew. Copies `name`. */
 void qn_config_pin(quern_config *c, const char *name, int weight_bits, int act_bits);
 

@@ -67,7 +67,7 @@ const qn_field qn_fields[] = {
 	BIT(NAMES, "weight_16bits", "weight16Bits", weight_16, 0, 0, 0, "layers whose weights are forced to 16 bits"),
 	BIT(INT, "embedding_weight_bits", "embeddingWeightBits", embedding_bits, 16, 1, INFINITY, "width of embedding tables"),
 	BIT(BOOL, "dynamic_activations", "dynamicActivations", dynamic_activations, 0, 0, 1,
-		"8-bit activations of int8 layers get a scale for each row at run time"),
+		"activations of up to 8 bits get a scale for each row at run time"),
 	BIT(LAYERS, "layers", "layers", pins, 0, 0, 0, "layer -> {\"weightBits\": W, \"actBits\": A}: widths pinned layer by layer"),
 };
 const size_t qn_field_count = QN_LEN(qn_fields);
@@ -86,7 +86,7 @@ const qn_field *qn_field_find(qn_config_part part, const char *group, const char
 	for (size_t i = 0; i < qn_field_count; i++)
 		if (qn_fields[i].part == part && is_path(qn_fields[i].json, group, name))
 			return &qn_fields[i];
-	for (size_t i = 0; i < qn_field_count; i++)
+	for (size_t i = 0; i < qn_field_count && !*group; i++)
 		if (qn_fields[i].part == part && !strcmp(qn_fields[i].snake, name))
 			return &qn_fields[i];
 	return NULL;

@@ -32,7 +32,7 @@ typedef struct qn_field {
 extern const qn_field qn_fields[];
 extern const size_t qn_field_count;
 
-/* By the snake_case name, or by the JSON name with `group` ("" or "maxPercentile") before it. NULL: not known. */
+/* By the JSON name with `group` ("" or "maxPercentile") before it or, outside groups, by the snake_case name. NULL: not known. */
 const qn_field *qn_field_find(qn_config_part part, const char *group, const char *name);
 /* "0..3", "1 or more", "true or false", "a list of layers" ...: for messages and docs. */
 const char *qn_field_range(qn_arena *a, const qn_field *f);

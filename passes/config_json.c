@@ -220,7 +220,8 @@ static qn_status unknown(const reader *r, const cJSON *value)
 			names[n++] = qn_arena_strndup(r->scratch, f->json, (size_t)(dot - f->json));
 		else if (!group || (dot && (size_t)(dot - f->json) == group && !memcmp(f->json, r->group, group)))
 			names[n++] = dot ? dot + 1 : f->json;
-		names[n++] = f->snake;
+		if (!group)
+			names[n++] = f->snake;
 	}
 	const char *near = qn_nearest(value->string, names, n);
 	const qn_field *f = near ? qn_field_find(r->part, r->group, near) : NULL;

@@ -4,7 +4,7 @@
 
 #include "graph/base.h"
 
-#include <cjson/cJSON.h>
+#include <cJSON.h>
 
 enum { QN_JSON_DEEPEST = 32 };
 

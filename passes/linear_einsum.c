@@ -85,10 +85,9 @@ void qn_linear_from_einsum(qn_graph *g, qn_node *n)
 	if (!summed.n || !channels.n || !made_of(&e.out, &rows, &channels) || !made_of(tx, &rows, &summed) || !made_of(tw, &channels, &summed) ||
 		!same_lengths(x, tx, w, tw, &summed))
 		return;
-	qn_term order;
-	keep(&e.out, &rows, true, &rows);
-	keep(&e.out, &channels, true, &channels);
-	order = rows;
+	keep(&e.out, tw, false, &rows); /* both in the order of the result */
+	keep(&e.out, tw, true, &channels);
+	qn_term order = rows;
 	qn_term_join(&order, &channels);
 	qn_shape split = dims_of(x, tx, &rows), wide = dims_of(w, tw, &channels), y = split;
 	y.dim[y.rank++] = qn_shape_count(g->dims, &wide);

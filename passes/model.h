@@ -19,4 +19,11 @@ struct quern_model {
  * model can be quantized once. */
 qn_status qn_model_quantize(quern_model *m);
 
+/* Allocation files, where the configuration names one. Loading: right after the graph is made, before anything is bound or rewritten. */
+qn_status qn_model_load_bits(quern_model *m, const char *model_path);
+/* Saving, in three steps: whether the place can be written, known before the work; the file beside its place (gone with `a` unless renamed); its own name. */
+qn_status qn_model_can_save_bits(const quern_model *m, qn_arena *a);
+qn_status qn_model_save_bits(const quern_model *m, qn_arena *a, const char **written);
+qn_status qn_model_saved_bits(const quern_model *m, const char *written);
+
 #endif

@@ -9,6 +9,10 @@ qn_status qn_pass_canonicalize(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_linear(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_tag(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_widths(qn_graph *g, qn_pass_env *env);
+qn_status qn_pass_calibrate(qn_graph *g, qn_pass_env *env);
+qn_status qn_pass_balance(qn_graph *g, qn_pass_env *env);
+qn_status qn_pass_scales(qn_graph *g, qn_pass_env *env);
+qn_status qn_pass_fold_balance(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_round(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_weights(qn_graph *g, qn_pass_env *env);
 

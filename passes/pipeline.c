@@ -13,6 +13,10 @@ static const struct {
 	{"linear", qn_pass_linear, "products with constants become layers with weights stored [N, K]"},
 	{"tag", qn_pass_tag, "find query, key, value, output, ffn, head, embedding"},
 	{"widths", qn_pass_widths, "give each layer the widths asked for, or the next it can bear"},
+	{"calibrate", qn_pass_calibrate, "run the samples and gather what layers read"},
+	{"balance", qn_pass_balance, "search the factors between activations and weights, channel by channel"},
+	{"scales", qn_pass_scales, "choose scales and zero points of activations"},
+	{"fold_balance", qn_pass_fold_balance, "put the factors into norms, weights or a multiplication"},
 	{"round", qn_pass_round, "round weights by what the samples say"},
 	{"weights", qn_pass_weights, "rewrite layers to the operators of their stored form"},
 };

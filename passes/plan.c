@@ -9,6 +9,8 @@ const char *qn_role_name(qn_role r)
 	return names[r];
 }
 
+const char *const qn_layer_error_names[QN_LAYER_ERRORS] = {"cosine", "sqnrDb", "largestError"};
+
 const char *qn_form_name(qn_form f)
 {
 	static const char *const names[] = {"q4_0", "q8_1", "i8", "f16", "f32"};

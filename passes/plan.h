@@ -33,6 +33,13 @@ enum { QN_MOST_ACT_BITS = 16 }; /* wider activations are float */
 typedef enum qn_origin { QN_FROM_DEFAULT, QN_FROM_ROLE, QN_FROM_LOADED, QN_FROM_PIN, QN_FROM_OVERRIDE, QN_FROM_TUNED, QN_FROM_FALLBACK } qn_origin;
 const char *qn_origin_name(qn_origin o);
 
+/* What a layer's rounding does to its output, against float; NAN: not known. */
+typedef struct qn_layer_error {
+	double cosine, sqnr, largest; /* sqnr in dB */
+} qn_layer_error;
+enum { QN_LAYER_ERRORS = 3 };
+extern const char *const qn_layer_error_names[QN_LAYER_ERRORS]; /* in files, in the order of the fields */
+
 typedef struct qn_layer {
 	qn_node *node;
 	int weight_in;           /* which input of the node is the weight */
@@ -64,11 +71,13 @@ typedef struct qn_layer {
 	const qn_tensor *ready_weight; /* of the form's type, [n, k] */
 	const qn_tensor *ready_scale;  /* f32 [n], for i8 */
 	const qn_tensor *ready_bias;   /* f32 [n]: replaces the bias (or is one where there was none) */
+	qn_value *joined;        /* of a layer that was split by rows (node NULL): its parts' results in order */
 	qn_origin origin;
 	qn_form form;
 	const char *reason;      /* why it got another form than asked */
 	const char *act_reason;  /* why its activations stay float though they were to be quantized; NULL otherwise */
 	uint64_t bytes;          /* of the stored form */
+	const qn_layer_error *error; /* NULL: not measured */
 } qn_layer;
 
 struct qn_plan {

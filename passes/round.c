@@ -8,61 +8,63 @@
 
 enum { MOST_IN_GROUP = 64 };
 
-/* --- importance: the mean square of each input channel weighs the error of its column --------------------------------- */
-typedef struct squares {
-	qn_plan *plan;
-	double **sum; /* by value id: [k] sums of squares; NULL for values that no layer reads */
-	int64_t *rows;
-} squares;
+/* --- importance: the mean square of each input channel weighs the error of its column, the mean makes the bias good -------- */
+typedef struct moments {
+	double *sum, *square; /* [k] over all rows; NULL for values that no layer reads */
+	int64_t rows;
+} moments;
 
-static qn_status add_squares(void *user, const qn_value *v, const qn_tensor *t)
+static qn_status add_moments(void *user, const qn_value *v, const qn_tensor *t)
 {
-	squares *s = user;
-	double *sum = s->sum[v->id];
-	if (!sum || t->type != QN_F32 || t->rank < 1)
+	moments *m = (moments *)user + v->id;
+	if (!m->sum || t->type != QN_F32 || t->rank < 1)
 		return QUERN_OK;
 	int64_t k = t->dim[t->rank - 1], rows = k ? qn_tensor_count(t) / k : 0;
 	const float *x = t->data;
 	for (int64_t r = 0; r < rows; r++)
+		for (int64_t i = 0; i < k; i++) {
+			m->sum[i] += (double)x[r * k + i];
+			m->square[i] += (double)x[r * k + i] * (double)x[r * k + i];
+		}
+	m->rows += rows;
+	return QUERN_OK;
+}
+
+/* bias + (w - q) mean(x): the mean of the result stays what it was. */
+static void keep_mean(const float *w, const float *q, const float *bias, const moments *m, int64_t n, int64_t k, float *out)
+{
+	for (int64_t r = 0; r < n; r++) {
+		double s = bias ? (double)bias[r] : 0;
 		for (int64_t i = 0; i < k; i++)
-			sum[i] += (double)x[r * k + i] * (double)x[r * k + i];
-	s->rows[v->id] += rows;
-	return QUERN_OK;
-}
-
-static qn_status round_by_importance(qn_graph *g, qn_plan *p, const squares *s)
-{
-	for (size_t i = 0; i < p->n; i++) {
-		qn_layer *l = &p->layers[i];
-		if (!qn_gptq_takes_part(l) || l->form != QN_FORM_Q4_0 || !s->rows[l->node->in[0]->id])
-			continue;
-		qn_arena scratch;
-		qn_arena_init(&scratch, g->ctx);
-		float *weight = QN_NEW(&scratch, float, l->k);
-		for (int64_t k = 0; k < l->k; k++)
-			weight[k] = (float)(s->sum[l->node->in[0]->id][k] / (double)s->rows[l->node->in[0]->id]);
-		const qn_tensor *w;
-		qn_status status = qn_graph_load(g, l->node->in[1], &scratch, &w);
-		int64_t dim[] = {l->n, l->k};
-		qn_tensor *t = qn_tensor_new(p->arena, QN_Q4_0, 2, dim);
-		qn_quant_report report;
-		if (status == QUERN_OK)
-			status = qn_quantize_q4_0(g->ctx, qn_tensor_f32(&scratch, w), l->n, l->k, QN_ROUND_IMPORTANCE, &(qn_q4_opts){.importance = weight},
-				(uint8_t *)(uintptr_t)t->data, &report);
-		l->ready_weight = t;
-		qn_arena_release(&scratch);
-		QN_TRY(status);
+			s += ((double)w[r * k + i] - (double)q[r * k + i]) * (m->sum[i] / (double)m->rows);
+		out[r] = (float)s;
 	}
+}
+
+static qn_status round_by_importance(qn_graph *g, qn_plan *p, qn_layer *l, const moments *m, qn_arena *a)
+{
+	const qn_tensor *wt, *bt = NULL;
+	QN_TRY(qn_graph_load(g, l->node->in[1], a, &wt));
+	if (qn_node_has_in(l->node, 2))
+		QN_TRY(qn_graph_load(g, l->node->in[2], a, &bt));
+	float *weight = QN_NEW(a, float, l->k), *q = QN_NEW(a, float, l->n *l->k);
+	for (int64_t k = 0; k < l->k; k++)
+		weight[k] = (float)(m->square[k] / (double)m->rows);
+	int64_t dim[] = {l->n, l->k};
+	qn_tensor *stored = qn_tensor_new(p->arena, QN_Q4_0, 2, dim), *bias = qn_tensor_new(p->arena, QN_F32, 1, dim);
+	uint8_t *blocks = (uint8_t *)(uintptr_t)stored->data;
+	const float *w = qn_tensor_f32(a, wt);
+	qn_quant_report report;
+	QN_TRY(qn_quantize_q4_0(g->ctx, w, l->n, l->k, QN_ROUND_IMPORTANCE, &(qn_q4_opts){.importance = weight}, blocks, &report));
+	qn_dequantize_q4_0(g->ctx, blocks, l->n * l->k, false, q);
+	keep_mean(w, q, bt ? qn_tensor_f32(a, bt) : NULL, m, l->n, l->k, (float *)(uintptr_t)bias->data);
+	l->ready_weight = stored;
+	l->ready_bias = bias;
 	return QUERN_OK;
 }
 
-static qn_status importance(qn_graph *g, qn_pass_env *env)
+static qn_status read_samples(qn_graph *g, qn_pass_env *env, moments *m)
 {
-	qn_plan *p = env->plan;
-	squares s = {p, QN_NEW(env->scratch, double *, g->n_values), QN_NEW(env->scratch, int64_t, g->n_values)};
-	for (size_t i = 0; i < p->n; i++)
-		if (qn_gptq_takes_part(&p->layers[i]))
-			s.sum[p->layers[i].node->in[0]->id] = QN_NEW(env->scratch, double, p->layers[i].k);
 	qn_exec *e = qn_exec_new(qn_consts_new(g, env->scratch), env->scratch);
 	size_t n = qn_samples_count(env->samples);
 	for (size_t i = 0; i < n; i++) {
@@ -72,13 +74,39 @@ static qn_status importance(qn_graph *g, qn_pass_env *env)
 		qn_tensor *out = QN_NEW(&a, qn_tensor, g->n_outputs + 1);
 		qn_status status = qn_samples_read(env->samples, i, &a, in);
 		if (status == QUERN_OK)
-			status = qn_exec_all(e, in, &a, out, add_squares, &s);
+			status = qn_exec_all(e, in, &a, out, add_moments, m);
 		qn_arena_release(&a);
 		QN_TRY(status);
 		if (g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, "importance", i + 1, n))
 			QN_FAIL(g->ctx, QUERN_ERR_CANCELLED, "stopped");
 	}
-	return round_by_importance(g, p, &s);
+	return QUERN_OK;
+}
+
+static qn_status importance(qn_graph *g, qn_pass_env *env)
+{
+	qn_plan *p = env->plan;
+	moments *m = QN_NEW(env->scratch, moments, g->n_values);
+	for (size_t i = 0; i < p->n; i++) {
+		const qn_layer *l = &p->layers[i];
+		if (!qn_gptq_takes_part(l) || l->form != QN_FORM_Q4_0)
+			continue;
+		m[l->node->in[0]->id].sum = QN_NEW(env->scratch, double, l->k);
+		m[l->node->in[0]->id].square = QN_NEW(env->scratch, double, l->k);
+	}
+	QN_TRY(read_samples(g, env, m));
+	for (size_t i = 0; i < p->n; i++) {
+		qn_layer *l = &p->layers[i];
+		if (!qn_gptq_takes_part(l) || l->form != QN_FORM_Q4_0 || !m[l->node->in[0]->id].rows)
+			continue;
+		qn_arena a;
+		qn_arena_init(&a, g->ctx);
+		qn_status status = round_by_importance(g, p, l, &m[l->node->in[0]->id], &a);
+		qn_arena_release(&a);
+		if (status != QUERN_OK)
+			return qn_prefix(g->ctx, status, "layer '%s'", l->name);
+	}
+	return QUERN_OK;
 }
 
 /* --- gptq ---------------------------------------------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ void quern_set_threads(quern_context *c, int threads) { c->ctx.threads = threads
 const char *quern_message(const quern_context *c) { return c->ctx.message; }
 
 /* Loading ends where nothing but the file and the configuration is needed; compiling goes on from here. */
-static const char LAST_OF_LOAD[] = "widths", AFTER_LOAD[] = "round";
+static const char LAST_OF_LOAD[] = "widths", AFTER_LOAD[] = "calibrate";
 
 static qn_status bind_symbols(qn_graph *g, const quern_config *c)
 {
@@ -73,6 +73,7 @@ static void count_bytes(quern_model *m)
 static qn_status load(quern_model *m, const char *path)
 {
 	QN_TRY(qn_onnx_load(m->ctx, path, &m->arena, &m->graph));
+	QN_TRY(qn_model_load_bits(m, path));
 	QN_TRY(bind_symbols(m->graph, m->config));
 	count_bytes(m);
 	qn_pass_env env = {.ctx = m->ctx, .plan = &m->plan};
@@ -178,10 +179,14 @@ qn_status qn_model_quantize(quern_model *m)
 static qn_status compile(quern_model *m, const char *path, qn_arena *a, quern_summary *summary)
 {
 	qn_archive *ar;
+	const char *allocation;
+	QN_TRY(qn_model_can_save_bits(m, a));
 	QN_TRY(qn_archive_create(m->ctx, a, path, &ar)); /* first: a path that cannot be written is known before hours of work */
 	QN_TRY(qn_model_quantize(m));
 	QN_TRY(qn_emit_graph(m->ctx, m->graph, m->config->target, ar));
+	QN_TRY(qn_model_save_bits(m, a, &allocation));
 	QN_TRY(qn_archive_commit(ar));
+	QN_TRY(qn_model_saved_bits(m, allocation));
 	if (summary) {
 		*summary = (quern_summary){.model_bytes = m->weight_bytes, .archive_bytes = qn_archive_bytes(ar)};
 		for (size_t i = 0; i < m->plan.n; i++)

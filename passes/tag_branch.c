@@ -2,14 +2,26 @@
  * reason for each layer that is neither. */
 #include "passes/tag.h"
 
+enum { MOST_BRANCHES = 3 }; /* that one sum puts on the stream, besides the one in question */
+
 /* Where the output of a layer goes, up to the next layers and up to the sum with the stream that its branch reads. */
 typedef struct ahead {
 	qn_tagger *t;
 	const uint8_t *stream; /* by value id: what the branch reads */
 	uint8_t *seen;
+	bool past_selections; /* whether to go on behind them */
 	qn_nodes layers;
-	bool residual, output, selection;
+	bool residual, output, selection, product;
 } ahead;
+
+/* Whether v is of the stream, or the stream with other branches added to it already. */
+static bool holds_stream(const ahead *w, const qn_value *v, int sums)
+{
+	if (w->stream[v->id])
+		return true;
+	const qn_node *n = v->producer;
+	return n && sums && qn_tag_is_sum(n) && (holds_stream(w, n->in[0], sums - 1) || holds_stream(w, n->in[1], sums - 1));
+}
 
 static void look_ahead(ahead *w, qn_value *v)
 {
@@ -25,16 +37,19 @@ static void look_ahead(ahead *w, qn_value *v)
 				qn_nodes_add(&w->layers, w->t->a, n);
 			continue;
 		}
-		if (qn_tag_is_sum(n) && w->stream[n->in[1 - v->uses[i].input]->id]) {
+		if (qn_tag_is_sum(n) && holds_stream(w, n->in[1 - v->uses[i].input], MOST_BRANCHES)) {
 			w->residual = true;
 			continue;
 		}
 		if (n->op->hint == QN_HINT_SELECTION) {
 			w->selection = true;
+			if (!w->past_selections)
+				continue;
+		}
+		if (n->op->hint == QN_HINT_CONTRACTION && !w->t->of_node[n->id]) {
+			w->product = true;
 			continue;
 		}
-		if (n->op->hint == QN_HINT_CONTRACTION && !w->t->of_node[n->id])
-			continue;
 		for (int k = 0; k < n->n_out; k++)
 			if (n->out[k])
 				look_ahead(w, n->out[k]);
@@ -54,9 +69,9 @@ static void mark_stream(qn_tagger *t, const qn_value *v, uint8_t *stream)
 		mark_stream(t, n->in[i], stream);
 }
 
-static ahead ahead_of(qn_tagger *t, const qn_layer *l, const uint8_t *stream)
+static ahead ahead_of(qn_tagger *t, const qn_layer *l, const uint8_t *stream, bool past_selections)
 {
-	ahead w = {.t = t, .stream = stream, .seen = QN_NEW(t->a, uint8_t, t->g->n_values)};
+	ahead w = {.t = t, .stream = stream, .seen = QN_NEW(t->a, uint8_t, t->g->n_values), .past_selections = past_selections};
 	look_ahead(&w, l->node->out[0]);
 	return w;
 }
@@ -78,7 +93,9 @@ static void give(qn_layer *l, qn_role role)
 static void tag_ffn(qn_tagger *t, qn_layer *l)
 {
 	const uint8_t *stream = stream_of(t, l);
-	ahead one = ahead_of(t, l, stream);
+	ahead one = ahead_of(t, l, stream, false);
+	if (one.selection)
+		return;
 	if (one.residual && !one.layers.n) {
 		give(l, QN_ROLE_FFN);
 		return;
@@ -88,7 +105,7 @@ static void tag_ffn(qn_tagger *t, qn_layer *l)
 			return;
 	for (size_t i = 0; i < one.layers.n; i++) {
 		qn_layer *down = qn_tag_layer(t, one.layers.v[i]);
-		ahead two = ahead_of(t, down, stream);
+		ahead two = ahead_of(t, down, stream, false);
 		if (two.residual) {
 			give(l, QN_ROLE_FFN);
 			give(down, QN_ROLE_FFN);
@@ -99,8 +116,8 @@ static void tag_ffn(qn_tagger *t, qn_layer *l)
 /* Backward over the layers: what reaches an output through nothing but heads is head. */
 static bool tag_head(qn_tagger *t, qn_layer *l)
 {
-	ahead w = ahead_of(t, l, QN_NEW(t->a, uint8_t, t->g->n_values));
-	if (!w.output && !w.layers.n)
+	ahead w = ahead_of(t, l, stream_of(t, l), true);
+	if (w.residual || (!w.output && !w.layers.n))
 		return false;
 	for (size_t i = 0; i < w.layers.n; i++)
 		if (qn_tag_layer(t, w.layers.v[i])->role != QN_ROLE_HEAD)
@@ -120,11 +137,13 @@ static void give_reason(qn_tagger *t, qn_layer *l)
 		l->why = op->hint == QN_HINT_CONTRACTION ? "a product with a constant in another form than a layer's" : "a table that is added or looked at, not multiplied";
 		return;
 	}
-	ahead w = ahead_of(t, l, stream_of(t, l));
+	ahead w = ahead_of(t, l, stream_of(t, l), false);
 	if (w.selection)
 		l->why = "it chooses (a router): its result is compared, not multiplied";
 	else if (w.layers.n)
 		l->why = "a projection outside the residual branches";
+	else if (w.product)
+		l->why = "it feeds a product of activations that is no attention";
 	else
 		l->why = "its result reaches neither an output nor a residual sum";
 }

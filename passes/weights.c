@@ -189,7 +189,8 @@ static qn_status split(qn_graph *g, qn_layer *l, const quern_config *config)
 		QN_TRY(rewrite(g, part, 1, &s, activation_of(l, p->form, config)));
 		parts[i] = part->out[0];
 	}
-	qn_value_replace(g, n->out[0], join(g, n, l, parts));
+	l->joined = join(g, n, l, parts);
+	qn_value_replace(g, n->out[0], l->joined);
 	qn_node_remove(g, n);
 	l->node = NULL;
 	return QUERN_OK;

@@ -6,6 +6,7 @@
 #include "passes/config.h"
 #include "passes/match.h"
 #include "passes/passes.h"
+#include "passes/tied.h"
 
 #include <math.h>
 
@@ -244,6 +245,7 @@ qn_status qn_pass_widths(qn_graph *g, qn_pass_env *env)
 		QN_TRY(qn_match_layers(g->ctx, p, "layer", c->pins[i].name, apply_pin, &c->pins[i]));
 	for (size_t i = 0; i < c->weight_16.n; i++)
 		QN_TRY(qn_match_layers(g->ctx, p, "weight-16bits", c->weight_16.v[i], apply_16, NULL));
+	QN_TRY(qn_tie_tables(g, p));
 	for (size_t i = 0; i < c->act_16.n; i++)
 		QN_TRY(qn_match_layers(g->ctx, p, "activation-16bits", c->act_16.v[i], apply_act_16, NULL));
 	for (size_t i = 0; i < c->calibration.n_overrides; i++) {

@@ -223,28 +223,9 @@ void qn_build_split(const qn_build *b, const char *label, qn_value *x, int64_t a
 /* ONNX's number of an element type. */
 static int64_t onnx_code(qn_dtype t)
 {
-	switch (t) {
-	case QN_F32:
-		return 1;
-	case QN_U8:
-		return 2;
-	case QN_I8:
-		return 3;
-	case QN_I32:
-		return 6;
-	case QN_I64:
-		return 7;
-	case QN_BOOL:
-		return 9;
-	case QN_F16:
-		return 10;
-	case QN_F64:
-		return 11;
-	case QN_BF16:
-		return 16;
-	default:
-		return 0;
-	}
+	static const int8_t codes[QN_DTYPE_COUNT] = {[QN_F32] = 1, [QN_U8] = 2, [QN_I8] = 3, [QN_U16] = 4, [QN_I16] = 5, [QN_I32] = 6,
+		[QN_I64] = 7, [QN_BOOL] = 9, [QN_F16] = 10, [QN_F64] = 11, [QN_U32] = 12, [QN_U64] = 13, [QN_BF16] = 16};
+	return codes[t];
 }
 
 qn_value *qn_build_cast(const qn_build *b, const char *label, qn_value *x, qn_dtype to)

@@ -58,16 +58,20 @@ static const char *by_engine(qn_emit *e, const char *x, const qn_resize *r, int 
 	static const char *const coordinates[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
 		"tf_half_pixel_for_nn", NULL};
 	double s = r->scale[axis];
-	bool fits = coordinates[r->coordinates] && r->mode == QN_LINEAR && s >= 1 && s == (double)(int64_t)s;
-	if (!fits) {
+	const char *mode = r->mode == QN_LINEAR ? "interpolator='linear'" : NULL;
+	if (r->mode == QN_NEAREST && r->rounding == QN_ROUND_FLOOR)
+		mode = "interpolator='nearest', nearest_mode='floor'";
+	if (r->mode == QN_NEAREST && r->rounding == QN_ROUND_PREFER_CEIL)
+		mode = "interpolator='nearest', nearest_mode='round_prefer_ceil'";
+	if (!mode || !coordinates[r->coordinates] || s < 1 || s != (double)(int64_t)s) {
 		*status = qn_emit_fail(e, "this resampling of axis %d, whose size is a symbol, is not expressible: bind it with --set", axis);
 		return x;
 	}
 	qn_text scales = {.arena = e->arena};
 	for (int i = 0; i < r->rank; i++)
 		qn_text_add(&scales, "%s%s", i ? ", " : "", i == axis ? qn_emit_float(e, s) : "1.0");
-	return qn_emit_temp(e, "resampled", "tract_core_resize(%s, scales=[%s], coord_transformer='%s', interpolator='linear')", x, scales.s,
-		coordinates[r->coordinates]);
+	return qn_emit_temp(e, "resampled", "tract_core_resize(%s, scales=[%s], coord_transformer='%s', %s)", x, scales.s,
+		coordinates[r->coordinates], mode);
 }
 
 static const char *mask_outside(qn_emit *e, const char *y, const qn_resize *r, int axis, const qn_taps *t)

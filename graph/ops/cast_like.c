@@ -1,9 +1,20 @@
+/* CastLike: Cast to the type of input 1, whose content plays no part. It stays only where facts come too late for lowering, as in a run
+ * whose shapes depend on the data. */
+#include "graph/ops/_build.h"
 #include "graph/ops/_cast.h"
 
 static qn_status infer(qn_call *c)
 {
 	QN_TRY(qn_infer_same(c));
 	c->out[0].type = c->in[1].type;
+	return QUERN_OK;
+}
+
+static qn_status lower(qn_graph *g, qn_node *n, bool *done)
+{
+	qn_build build = {g, n}, *b = &build;
+	qn_build_give(b, 0, qn_build_cast(b, "cast", n->in[0], n->in[1]->fact.type));
+	*done = true;
 	return QUERN_OK;
 }
 
@@ -15,5 +26,6 @@ const qn_op qn_op_cast_like = {
 	.dims_in = 1,
 	.infer = infer,
 	.eval = qn_cast_eval,
+	.lower = lower,
 	.emit = qn_cast_emit,
 };

@@ -73,6 +73,32 @@ typedef struct quern_summary {
  * untouched. A model can be compiled once. `summary` may be NULL. */
 QUERN_API quern_status quern_compile(quern_model *model, const char *path, quern_summary *summary);
 
+/* How far a value of the compiled graph is from float, over all samples. */
+typedef struct quern_damage {
+	const char *name;       /* of the graph output, or of the layer's node */
+	const char *value;      /* ONNX name of the value that was compared */
+	bool is_output;
+	size_t layer;           /* index into the model's layers; of a layer only */
+	const char *role, *form;/* "" and NULL for an output */
+	int weight_bits, act_bits; /* asked for; act_bits 32: float */
+	double cosine;          /* mean over the samples */
+	double sqnr_db;         /* of the sums over the samples; infinite where all is equal */
+	double largest_error;
+	double kl_bits;         /* of an output that a head layer makes: mean over its rows of the divergence from float, in bits; else negative */
+} quern_damage;
+
+typedef struct quern_evaluation quern_evaluation;
+
+/* Compiles as `config` says, without writing an archive, and runs the compiled graph, with the archive's arithmetic, and the float graph on every sample: a
+ * .npz, a folder of them, or ONNX test_data_set folders. `outputs` (NULL: nowhere) names a .npz for the compiled graph's outputs of the first sample. The
+ * result holds the graph outputs in order, then the layers, most damaged first; strings live as long as it does. The configuration must outlive it. */
+QUERN_API quern_status quern_eval(quern_context *ctx, const char *model, const quern_config *config, const char *samples, const char *outputs,
+	quern_evaluation **result);
+QUERN_API void quern_evaluation_free(quern_evaluation *evaluation);
+QUERN_API size_t quern_evaluation_samples(const quern_evaluation *evaluation);
+QUERN_API size_t quern_evaluation_count(const quern_evaluation *evaluation);
+QUERN_API void quern_evaluation_get(const quern_evaluation *evaluation, size_t i, quern_damage *out);
+
 /* Float execution of an ONNX file on the CPU. */
 typedef struct quern_runner quern_runner;
 QUERN_API quern_status quern_runner_load(quern_context *ctx, const char *path, const quern_config *config, quern_runner **runner);

@@ -242,6 +242,28 @@ static void test_weight_of_few_bits(void **state)
 	assert_true(f[39 * 2] == 4 && f[39 * 2 + 1] == 8);
 }
 
+static void test_absurd_attributes(void **state)
+{
+	(void)state;
+	qn_value *in[] = {INPUT("q", QN_F32, "B", "S", "64"), INPUT("k", QN_F32, "B", "S", "16"), INPUT("v", QN_F32, "B", "S", "16")};
+	qn_node *n = node("com.microsoft", "GroupQueryAttention", in, 3, 1);
+	qn_node_set_int(g, n, "num_heads", INT64_MAX);
+	qn_node_set_int(g, n, "kv_num_heads", INT64_MAX);
+	ASSERT_REFUSED(QUERN_ERR_FORMAT, "'fused' (GroupQueryAttention)", "'num_heads' is 9223372036854775807");
+	qn_node_set_int(g, n, "num_heads", 4);
+	qn_node_set_int(g, n, "kv_num_heads", 1);
+	qn_node_set_int(g, n, "local_window_size", INT64_MAX);
+	ASSERT_REFUSED(QUERN_ERR_FORMAT, "'local_window_size' is 9223372036854775807");
+}
+
+static void test_missing_operand(void **state)
+{
+	(void)state;
+	qn_value *in[] = {INPUT("x", QN_F32, "B", "S", "8"), NULL, NULL};
+	node("com.microsoft", "BiasAdd", in, 3, 1);
+	ASSERT_REFUSED(QUERN_ERR_FORMAT, "'fused' (BiasAdd)", "input 1 is missing");
+}
+
 static void test_already_quantized(void **state)
 {
 	(void)state;
@@ -256,6 +278,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {CASE(test_attention), CASE(test_plain_attention_is_the_usual_form), CASE(test_attention_misfits),
 		CASE(test_packed_weight), CASE(test_every_crossed_limit_is_listed), CASE(test_grouped_heads),
-		CASE(test_domains_are_kept_apart), CASE(test_weight_of_few_bits), CASE(test_already_quantized)};
+		CASE(test_domains_are_kept_apart), CASE(test_weight_of_few_bits), CASE(test_absurd_attributes), CASE(test_missing_operand),
+		CASE(test_already_quantized)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,7 +157,7 @@ static void explosion(void **state)
 	(void)state;
 	pb functions[31], g = graph_xy();
 	for (int i = 0; i < 31; i++) {
-		char name[8], inner[8];
+		char name[16], inner[16];
 		snprintf(name, sizeof name, "f%d", i);
 		snprintf(inner, sizeof inner, "f%d", i - 1);
 		functions[i] = function(name, "a", "b");

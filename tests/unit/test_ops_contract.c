@@ -249,7 +249,7 @@ static void test_einsum(void **state)
 	static const struct {
 		const char *equation, *text;
 	} wrong[] = {{"ij,jk->ik", "label"}, {"ijk,kl", "rank 2"}, {"ij", "2 operands"}, {"ij,kl,mn", "2 operands"}, {"ij,kl->iz", "no operand"},
-		{"i.j,kl", "dots"}, {"ij,kl-ik", "'>'"}, {"i1,kl", "'1'"}, {"ij,kl->ii", "repeats"}};
+		{"i.j,kl", "dots"}, {"ij,kl-ik", "'>'"}, {"ij1,kl", "'1'"}, {"ij,kl->ii", "repeats"}};
 	for (size_t i = 0; i < QN_LEN(wrong); i++) {
 		qn_node_set_string(graph, n, "equation", wrong[i].equation);
 		expect_failure(n, in, wrong[i].text);

@@ -1,0 +1,234 @@
+/* eval.c - the compiled graph against the float graph, value by value: quern_eval. */
+#include "graph/exec.h"
+#include "graph/npz.h"
+#include "graph/samples.h"
+#include "passes/context.h"
+#include "passes/damage.h"
+#include "passes/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* One compared value: a graph output or a layer's result. */
+typedef struct item {
+	qn_value *exact, *got; /* in the float and in the compiled graph; NULL where a graph no longer computes it */
+	qn_damage damage;
+	size_t layer;
+	int output;  /* -1: of a layer */
+	bool logits;
+} item;
+
+struct quern_evaluation {
+	qn_ctx *ctx;
+	qn_arena arena;
+	quern_model *exact, *got;
+	item *items;
+	size_t n, n_outputs, samples;
+};
+
+/* Whether a value is a head layer's result but for views. */
+static bool is_logits(qn_plan *p, const qn_value *v)
+{
+	for (const qn_node *n = v->producer; n; n = n->in[0] ? n->in[0]->producer : NULL) {
+		const qn_layer *l = qn_plan_find(p, n);
+		if (l)
+			return l->role == QN_ROLE_HEAD;
+		if (!(n->op->traits & (QN_LAYOUT | QN_KEEPS_WEIGHT)))
+			return false;
+	}
+	return false;
+}
+
+/* Before the compiled graph is made: both have the same layers then. */
+static void find_items(quern_evaluation *e)
+{
+	qn_graph *f = e->exact->graph;
+	qn_plan *p = &e->exact->plan;
+	e->n_outputs = (size_t)f->n_outputs;
+	e->items = QN_NEW(&e->arena, item, e->n_outputs + p->n);
+	for (int i = 0; i < f->n_outputs; i++)
+		e->items[e->n++] = (item){.exact = f->outputs[i], .output = i, .logits = is_logits(p, f->outputs[i])};
+	for (size_t i = 0; i < p->n; i++)
+		e->items[e->n++] = (item){.exact = p->layers[i].node->out[0], .output = -1, .layer = i};
+}
+
+static void find_counterparts(quern_evaluation *e)
+{
+	for (size_t i = 0; i < e->n; i++) {
+		item *it = &e->items[i];
+		const qn_layer *l = &e->got->plan.layers[it->layer];
+		it->got = it->output >= 0 ? e->got->graph->outputs[it->output] : l->joined ? l->joined : l->node->out[0];
+	}
+}
+
+/* --- one sample ----------------------------------------------------------------------------------------------------------- */
+typedef struct pair {
+	quern_evaluation *e;
+	qn_exec *exact, *got;
+	item **of;         /* by value id of the compiled graph: the first item to compare; */
+	item **next;       /* by item: another that compares the same value */
+	const char *sample;
+	qn_arena scratch;
+} pair;
+
+static qn_status compare(pair *p, item *it, const qn_tensor *got)
+{
+	qn_ctx *ctx = p->e->ctx;
+	const qn_tensor *exact = qn_exec_value(p->exact, it->exact);
+	const char *name = it->output >= 0 ? p->e->exact->graph->output_names[it->output] : it->exact->name;
+	if (!exact || exact->rank != got->rank || memcmp(exact->dim, got->dim, (size_t)got->rank * sizeof *got->dim))
+		QN_FAIL(ctx, QUERN_ERR_INTERNAL, "sample '%s': '%s' has another shape in the compiled graph", p->sample, name);
+	int64_t bad = qn_damage_add(&it->damage, &p->scratch, exact, got);
+	if (bad >= 0)
+		QN_FAIL(ctx, QUERN_ERR_NUMERIC, "sample '%s': element %lld of '%s' is %g compiled and %g in float", p->sample, (long long)bad, name,
+			qn_tensor_get(got, bad), qn_tensor_get(exact, bad));
+	if (it->logits)
+		qn_damage_add_kl(&it->damage, &p->scratch, exact, got);
+	qn_arena_release(&p->scratch);
+	return QUERN_OK;
+}
+
+static qn_status observe(void *user, const qn_value *v, const qn_tensor *t)
+{
+	pair *p = user;
+	for (item *it = p->of[v->id]; it; it = p->next[it - p->e->items])
+		QN_TRY(compare(p, it, t));
+	return QUERN_OK;
+}
+
+static qn_status run_sample(pair *p, qn_samples *samples, size_t i, const char *outputs)
+{
+	quern_evaluation *e = p->e;
+	qn_arena a;
+	qn_arena_init(&a, e->ctx);
+	const qn_graph *g = e->got->graph;
+	const qn_tensor **in = QN_NEW(&a, const qn_tensor *, g->n_inputs + 1);
+	qn_tensor *out = QN_NEW(&a, qn_tensor, g->n_outputs + 1);
+	p->sample = qn_samples_name(samples, i);
+	qn_status status = qn_samples_read(samples, i, &a, in);
+	if (status == QUERN_OK)
+		status = qn_exec_all(p->exact, in, &a, out, NULL, NULL);
+	if (status == QUERN_OK)
+		status = qn_exec_all(p->got, in, &a, out, observe, p);
+	if (status == QUERN_OK && outputs)
+		status = qn_npz_write(e->ctx, outputs, g->output_names, out, g->n_outputs);
+	for (size_t k = 0; status == QUERN_OK && k < e->n; k++) /* results that nothing computes: inputs and constants as outputs */
+		if (e->items[k].damage.samples == (int64_t)i && e->items[k].output >= 0)
+			status = compare(p, &e->items[k], &out[e->items[k].output]);
+	qn_arena_release(&a);
+	return status;
+}
+
+static qn_status run_all(quern_evaluation *e, const char *path, const char *outputs)
+{
+	qn_samples *samples;
+	QN_TRY(qn_samples_open(e->exact->graph, path, &e->arena, &samples));
+	pair p = {.e = e};
+	qn_arena_init(&p.scratch, e->ctx);
+	p.exact = qn_exec_new(qn_consts_new(e->exact->graph, &e->arena), &e->arena);
+	p.got = qn_exec_new(qn_consts_new(e->got->graph, &e->arena), &e->arena);
+	p.of = QN_NEW(&e->arena, item *, e->got->graph->n_values);
+	p.next = QN_NEW(&e->arena, item *, e->n);
+	for (size_t i = 0; i < e->n; i++) {
+		item *it = &e->items[i];
+		qn_exec_hold(p.exact, it->exact);
+		p.next[i] = p.of[it->got->id];
+		p.of[it->got->id] = it;
+	}
+	e->samples = qn_samples_count(samples);
+	for (size_t i = 0; i < e->samples; i++) {
+		qn_status status = run_sample(&p, samples, i, i ? NULL : outputs);
+		if (status == QUERN_OK && e->ctx->progress && !e->ctx->progress(e->ctx->progress_user, "eval", i + 1, e->samples))
+			status = qn_fail(e->ctx, QUERN_ERR_CANCELLED, "stopped");
+		if (status != QUERN_OK)
+			qn_arena_release(&p.scratch);
+		QN_TRY(status);
+	}
+	return QUERN_OK;
+}
+
+/* --- the result ----------------------------------------------------------------------------------------------------------- */
+static int by_damage(const void *a, const void *b)
+{
+	const item *x = a, *y = b;
+	double dx = qn_damage_sqnr(&x->damage), dy = qn_damage_sqnr(&y->damage);
+	if (dx != dy)
+		return dx < dy ? -1 : 1;
+	return (x->layer > y->layer) - (x->layer < y->layer);
+}
+
+static qn_status evaluate(quern_evaluation *e, const char *samples, const char *outputs)
+{
+	find_items(e);
+	QN_TRY(qn_model_quantize(e->got));
+	find_counterparts(e);
+	QN_TRY(run_all(e, samples, outputs));
+	qsort(e->items + e->n_outputs, e->n - e->n_outputs, sizeof *e->items, by_damage);
+	return QUERN_OK;
+}
+
+quern_status quern_eval(quern_context *context, const char *model, const quern_config *config, const char *samples, const char *outputs,
+	quern_evaluation **out)
+{
+	*out = NULL;
+	qn_ctx *ctx = &context->ctx;
+	QN_ENTER(ctx, saved, buf);
+	quern_evaluation *e = qn_heap(ctx, NULL, 0, sizeof *e);
+	*e = (quern_evaluation){.ctx = ctx};
+	qn_arena_init(&e->arena, ctx);
+	jmp_buf inner;
+	qn_status status = QUERN_OK;
+	ctx->on_memory = &inner;
+	if (setjmp(inner)) {
+		status = qn_fail(ctx, QUERN_ERR_MEMORY, "out of memory while evaluating '%s'", model);
+	} else {
+		status = quern_model_load(context, model, config, &e->exact);
+		if (status == QUERN_OK)
+			status = quern_model_load(context, model, config, &e->got);
+		if (status == QUERN_OK)
+			status = evaluate(e, samples, outputs);
+	}
+	if (status == QUERN_OK)
+		*out = e;
+	else
+		quern_evaluation_free(e);
+	QN_LEAVE(ctx, saved);
+	return status;
+}
+
+void quern_evaluation_free(quern_evaluation *e)
+{
+	if (!e)
+		return;
+	qn_arena_release(&e->arena); /* before the graphs that its executors run */
+	quern_model_free(e->exact);
+	quern_model_free(e->got);
+	qn_heap(e->ctx, e, sizeof *e, 0);
+}
+
+size_t quern_evaluation_samples(const quern_evaluation *e) { return e->samples; }
+size_t quern_evaluation_count(const quern_evaluation *e) { return e->n; }
+
+void quern_evaluation_get(const quern_evaluation *e, size_t i, quern_damage *out)
+{
+	const item *it = &e->items[i];
+	const qn_damage *d = &it->damage;
+	*out = (quern_damage){.is_output = it->output >= 0,
+		.value = it->exact->name,
+		.role = "",
+		.cosine = qn_damage_cosine(d),
+		.sqnr_db = qn_damage_sqnr(d),
+		.largest_error = d->largest,
+		.kl_bits = qn_damage_kl(d)};
+	if (out->is_output) {
+		out->name = e->exact->graph->output_names[it->output];
+		return;
+	}
+	const qn_layer *l = &e->got->plan.layers[it->layer];
+	out->layer = it->layer;
+	out->name = l->name;
+	out->role = qn_role_name(l->role);
+	out->form = qn_form_name(l->form);
+	out->weight_bits = l->weight_bits;
+	out->act_bits = l->act_bits;
+}
