@@ -25,6 +25,7 @@ static void print_commands(FILE *f)
 
 int main(int argc, char **argv)
 {
+	cli_choose_kernels(argv);
 	if (argc < 2) {
 		print_commands(stderr);
 		return EXIT_USAGE;

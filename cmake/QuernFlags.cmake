@@ -11,6 +11,10 @@ if(QUERN_DEVELOPER)
   target_compile_options(quern_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes
     -Wold-style-definition -Wvla -Wwrite-strings -Wformat=2 -Wpointer-arith -Wundef -Wcast-qual)
 endif()
+if(QUERN_DEVELOPER)
+  # gcc 12 does not see that an output is set whenever QN_TRY goes on
+  target_compile_options(quern_flags INTERFACE -Wno-maybe-uninitialized)
+endif()
 if(QUERN_SANITIZE)
   target_compile_options(quern_flags INTERFACE -fsanitize=${QUERN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
   target_link_options(quern_flags INTERFACE -fsanitize=${QUERN_SANITIZE})

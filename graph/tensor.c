@@ -1,4 +1,5 @@
 /* tensor.c - sizes, element access and conversion of dense tensors. */
+#include "graph/convert.h"
 #include "graph/tensor.h"
 
 #include "graph/dim.h"
@@ -346,39 +347,9 @@ void qn_tensor_set(void *data, qn_dtype type, int64_t i, double v)
 }
 
 /* --- whole tensors --------------------------------------------------------------------------------------- */
-/* The conversions that weights go through; false where the general way has to be taken. */
-static bool convert_fast(const void *src, qn_dtype from, void *dst, qn_dtype to, int64_t n)
-{
-	const char *s = src;
-	char *d = dst;
-	if (from == to && from != QN_BOOL && types[from].size) {
-		memcpy(dst, src, (size_t)n * types[from].size);
-		return true;
-	}
-	if (to == QN_F32 && (from == QN_F16 || from == QN_BF16)) {
-		for (int64_t i = 0; i < n; i++) {
-			uint16_t h;
-			memcpy(&h, s + i * 2, sizeof h);
-			float f = from == QN_F16 ? qn_f16_to_f32(h) : qn_bf16_to_f32(h);
-			memcpy(d + i * 4, &f, sizeof f);
-		}
-		return true;
-	}
-	if (from == QN_F32 && (to == QN_F16 || to == QN_BF16)) {
-		for (int64_t i = 0; i < n; i++) {
-			float f;
-			memcpy(&f, s + i * 4, sizeof f);
-			uint16_t h = to == QN_F16 ? qn_f32_to_f16(f) : qn_f32_to_bf16(f);
-			memcpy(d + i * 2, &h, sizeof h);
-		}
-		return true;
-	}
-	return false;
-}
-
 void qn_convert(const void *src, qn_dtype from, void *dst, qn_dtype to, int64_t n)
 {
-	if (n <= 0 || convert_fast(src, from, dst, to, n))
+	if (n <= 0 || qn_convert_fast(src, from, dst, to, n))
 		return;
 	for (int64_t i = 0; i < n; i++)
 		store(dst, to, i, load(src, from, i));

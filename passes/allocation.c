@@ -159,6 +159,8 @@ static qn_status apply(qn_ctx *ctx, qn_plan *p, const qn_allocation *f, qn_arena
 				(long long)e->balance_n, (long long)p->layers[i].k);
 		take_entry(e, &p->layers[i]);
 	}
+	p->outputs = f->outputs;
+	p->n_outputs = f->n_outputs;
 	return QUERN_OK;
 }
 

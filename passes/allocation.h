@@ -52,6 +52,8 @@ typedef struct qn_allocation {
 	bool dynamic_activations;
 	qn_allocated *layers;
 	size_t n, cap;
+	struct qn_output_scales *outputs; /* of graph outputs */
+	size_t n_outputs;
 } qn_allocation;
 
 /* QUERN_ERR_CONFIG; the message names the file, the layer and the field, with the nearest known name. All of it lives in `a`. */

@@ -1,6 +1,7 @@
 /* allocation_read.c - allocation files checked against their format, key by key. */
 #include "passes/allocation.h"
 #include "passes/json.h"
+#include "passes/stats.h"
 
 #include <math.h>
 
@@ -78,6 +79,19 @@ static qn_status take_float(const reader *r, const cJSON *v, bool positive, floa
 	if (!isfinite(f) || (positive && !(f > 0)))
 		return wrong(r, v, positive ? "a number over 0 that a 32-bit float holds" : "a number that a 32-bit float holds");
 	*to = f;
+	return QUERN_OK;
+}
+
+static qn_status take_floats(const reader *r, const cJSON *v, const char *allowed, float **to, int64_t *n)
+{
+	const cJSON *item;
+	if (!cJSON_IsArray(v) || !v->child)
+		return wrong(r, v, allowed);
+	*to = QN_NEW(r->a, float, cJSON_GetArraySize(v));
+	*n = 0;
+	cJSON_ArrayForEach(item, v)
+		if (take_float(r, item, true, &(*to)[(*n)++]) != QUERN_OK)
+			return wrong(r, v, allowed);
 	return QUERN_OK;
 }
 
@@ -221,13 +235,8 @@ TAKE(balance)
 {
 	if (cJSON_IsString(v))
 		return take_text(r, v, &LAYER->balance_of);
-	if (!cJSON_IsArray(v) || !v->child)
-		return wrong(r, v, "a list of numbers over 0, or the name of a layer above");
-	float *f = QN_NEW(r->a, float, cJSON_GetArraySize(v));
-	const cJSON *item;
-	cJSON_ArrayForEach(item, v)
-		if (take_float(r, item, true, &f[LAYER->balance_n++]) != QUERN_OK)
-			return wrong(r, v, "a list of numbers over 0, or the name of a layer above");
+	float *f;
+	QN_TRY(take_floats(r, v, "a list of numbers over 0, or the name of a layer above", &f, &LAYER->balance_n));
 	LAYER->balance = f;
 	return QUERN_OK;
 }
@@ -325,8 +334,44 @@ TAKE(layers)
 	return QUERN_OK;
 }
 
+/* --- graph outputs ---------------------------------------------------------------------------------------------------------------- */
+#define OUTPUT ((qn_output_scales *)to)
+
+TAKE(output_name) { return take_text(r, v, &OUTPUT->name); }
+
+TAKE(output_scale) { return take_floats(r, v, "a list of numbers over 0", &OUTPUT->scale, &OUTPUT->n); }
+
+TAKE(output_zero_point)
+{
+	const cJSON *item;
+	int64_t n = 0;
+	OUTPUT->zero_point = QN_NEW(r->a, int, cJSON_IsArray(v) ? cJSON_GetArraySize(v) : 0);
+	if (!cJSON_IsArray(v) || cJSON_GetArraySize(v) != OUTPUT->n)
+		return wrong(r, v, "a list as long as 'scale', after it");
+	cJSON_ArrayForEach(item, v)
+		QN_TRY(take_int(r, item, -65536, 65536, &OUTPUT->zero_point[n++]));
+	return QUERN_OK;
+}
+
+TAKE(outputs)
+{
+	static const key keys[] = {{"name", true, take_output_name}, {"scale", true, take_output_scale}, {"zeroPoint", true, take_output_zero_point}};
+	const cJSON *item;
+	if (!cJSON_IsArray(v))
+		return wrong(r, v, "a list of graph outputs");
+	FILE_OF->outputs = QN_NEW(r->a, qn_output_scales, cJSON_GetArraySize(v) + 1);
+	cJSON_ArrayForEach(item, v)
+	{
+		reader inner = *r;
+		inner.where = qn_arena_printf(r->a, "output %zu", FILE_OF->n_outputs + 1);
+		QN_TRY(object(&inner, item, keys, QN_LEN(keys), &FILE_OF->outputs[FILE_OF->n_outputs++]));
+	}
+	return QUERN_OK;
+}
+
 static const key file_keys[] = {{"format", true, take_format}, {"version", true, take_version}, {"model", true, take_model}, {"rounding", false, take_rounding},
-	{"percentile", false, take_percentile}, {"dynamicActivations", false, take_dynamic}, {"layers", true, take_layers}};
+	{"percentile", false, take_percentile}, {"dynamicActivations", false, take_dynamic}, {"layers", true, take_layers},
+	{"outputs", false, take_outputs}};
 
 static qn_status from_tree(qn_ctx *ctx, qn_arena *a, const char *path, const cJSON *tree, qn_allocation **out)
 {

@@ -4,6 +4,7 @@
 #include "passes/model.h"
 #include "passes/nnef/folder.h"
 #include "passes/quant/qscheme.h"
+#include "passes/stats.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,6 +26,21 @@ static void take_settings(quern_model *m, const qn_allocation *f)
 	m->config = m->plan.config = own;
 }
 
+static qn_status check_outputs(const quern_model *m, const qn_allocation *f)
+{
+	const qn_graph *g = m->graph;
+	for (size_t i = 0; i < f->n_outputs; i++) {
+		bool known = false;
+		for (int k = 0; k < g->n_outputs; k++)
+			known |= !strcmp(g->output_names[k], f->outputs[i].name);
+		const char *near = known ? NULL : qn_nearest(f->outputs[i].name, g->output_names, (size_t)g->n_outputs);
+		if (!known)
+			QN_FAIL(m->ctx, QUERN_ERR_CONFIG, "'%s': the model has no output '%.200s'%s%s%s", f->path, f->outputs[i].name,
+				near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+	}
+	return QUERN_OK;
+}
+
 qn_status qn_model_load_bits(quern_model *m, const char *model_path)
 {
 	const quern_config *c = m->config;
@@ -37,6 +53,7 @@ qn_status qn_model_load_bits(quern_model *m, const char *model_path)
 	if (!c->load_path)
 		return QUERN_OK;
 	QN_TRY(qn_allocation_read(m->ctx, &m->arena, c->load_path, &f));
+	QN_TRY(check_outputs(m, f));
 	m->plan.loaded = f;
 	take_settings(m, f);
 	if (needs_samples(m->config->rounding) && !m->config->rounding_asked && !m->config->calib_path)

@@ -1,6 +1,7 @@
 /* allocation_write.c - the plan of a compile as an allocation file: one line for each layer, keys in the order of docs/allocation.md. */
 #include "passes/allocation.h"
 #include "passes/json.h"
+#include "passes/stats.h"
 
 #include <math.h>
 
@@ -108,6 +109,26 @@ static void add_layer(qn_text *t, const qn_plan *p, const qn_layer *l)
 	qn_text_add(t, " }");
 }
 
+static void add_outputs(qn_text *t, const qn_plan *p)
+{
+	int n = 0;
+	for (size_t i = 0; i < p->n_outputs; i++) {
+		const qn_output_scales *o = &p->outputs[i];
+		if (!o->name)
+			continue;
+		qn_text_add(t, n++ ? ",\n    { \"name\": " : ",\n  \"outputs\": [\n    { \"name\": ");
+		qn_json_string(t, o->name);
+		for (int64_t k = 0; k < o->n; k++) {
+			qn_text_add(t, k ? ", " : ", \"scale\": [");
+			qn_json_float(t, o->scale[k]);
+		}
+		for (int64_t k = 0; k < o->n; k++)
+			qn_text_add(t, "%s%d", k ? ", " : "], \"zeroPoint\": [", o->zero_point[k]);
+		qn_text_add(t, "] }");
+	}
+	qn_text_add(t, "%s", n ? "\n  ]" : "");
+}
+
 void qn_allocation_write(const qn_plan *p, qn_text *t)
 {
 	const quern_config *c = p->config;
@@ -132,5 +153,7 @@ void qn_allocation_write(const qn_plan *p, qn_text *t)
 		qn_text_add(t, n++ ? ",\n    " : "\n    ");
 		add_layer(t, p, l);
 	}
-	qn_text_add(t, "%s] }\n", n ? "\n  " : "");
+	qn_text_add(t, "%s]", n ? "\n  " : "");
+	add_outputs(t, p);
+	qn_text_add(t, " }\n");
 }

@@ -12,8 +12,9 @@
 
 #include <math.h>
 
-enum { MOST_LAYERS = 64, COARSE = 10 };
-static const double FINE_STEPS[] = {0.05, 0.025};
+enum { MOST_LAYERS = 64, SEARCH_ROWS = 256 };
+/* The error has one valley over alpha: these, then steps around the best. */
+static const double COARSE[] = {0, 0.2, 0.4, 0.6, 0.8, 1}, FINE_STEPS[] = {0.1, 0.05, 0.025};
 /* A balance that is not better than none by this factor is not worth a multiplication. */
 static const double WORTHWHILE = 0.98;
 /* Factors stay within this factor of their geometric mean. */
@@ -34,13 +35,15 @@ typedef struct group {
 	qn_arena *a;       /* lives as long as the group's search */
 	member m[MOST_LAYERS];
 	int n;
+	int64_t rows;           /* that the search looks at */
 	float *x_most, *w_most; /* by channel: the largest magnitudes, of weights over all layers */
+	float *x, *q, *w, *y;   /* room for one candidate: rows, as codes say; a weight, its product */
 } group;
 
 static void multiply(group *h, const float *x, const float *w, int64_t n, float *y)
 {
 	const qn_stats *s = h->s;
-	qn_gemm p = {.type = QN_F32, .tb = true, .m = s->n_rows, .n = n, .k = s->channels, .lda = s->channels, .ldb = s->channels, .ldc = n, .batch = 1};
+	qn_gemm p = {.type = QN_F32, .tb = true, .m = h->rows, .n = n, .k = s->channels, .lda = s->channels, .ldb = s->channels, .ldc = n, .batch = 1};
 	qn_gemm_run(&p, h->g->ctx->threads, x, w, y);
 }
 
@@ -54,7 +57,7 @@ static qn_status add_member(group *h, qn_layer *l)
 	for (int64_t i = 0; i < l->n; i++)
 		for (int64_t k = 0; k < l->k; k++)
 			h->w_most[k] = fmaxf(h->w_most[k], fabsf(m->w[i * l->k + k]));
-	float *y = QN_NEW(h->a, float, h->s->n_rows *l->n);
+	float *y = QN_NEW(h->a, float, h->rows *l->n);
 	multiply(h, h->s->rows, m->w, l->n, y);
 	m->exact = y;
 	return QUERN_OK;
@@ -74,13 +77,6 @@ static void divide_rows(const float *x, int64_t rows, int64_t n, const float *m,
 	for (int64_t r = 0; r < rows; r++)
 		for (int64_t k = 0; k < n; k++)
 			y[r * n + k] = m ? x[r * n + k] / m[k] : x[r * n + k];
-}
-
-static void multiply_rows(const float *w, int64_t rows, int64_t n, const float *m, float *y)
-{
-	for (int64_t r = 0; r < rows; r++)
-		for (int64_t k = 0; k < n; k++)
-			y[r * n + k] = m ? w[r * n + k] * m[k] : w[r * n + k];
 }
 
 /* --- one candidate ------------------------------------------------------------------------------------------------ */
@@ -153,40 +149,66 @@ static void estimate(const group *h, const qn_layer *l, const float *m, const fl
 		return;
 	}
 	qn_ranges *r = qn_ranges_new(&h->config->calibration, scratch);
-	qn_ranges_add(r, x, s->n_rows * s->channels, scratch);
+	qn_ranges_add(r, x, h->rows * s->channels, scratch);
 	qn_ranges_get(r, l->act_bits, l->min_clip_ratio, scratch, low, high);
 }
 
-static void quantize_rows(const group *h, const qn_layer *l, const float *m, const float *x, qn_arena *scratch, float *q)
+/* To the nearest whole number, even ones first, of magnitudes below 2^22: adding the constant leaves no fraction. */
+static inline float nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
+
+static void quantize_rows(const group *h, const qn_layer *l, const float *m, qn_arena *scratch)
 {
 	float low, high;
-	estimate(h, l, m, x, scratch, &low, &high);
+	estimate(h, l, m, h->x, scratch, &low, &high);
 	qn_act_codes c = qn_act_codes_for(l->act_bits, qn_method_asymmetric(h->config->calibration.method), low, high, l->act_scale_min);
-	float zero = (float)c.zero_point, least = (float)c.least, most = (float)c.most;
-	for (int64_t i = 0; i < h->s->n_rows * h->s->channels; i++) {
-		float code = rintf(x[i] / c.scale) + zero;
-		code = code < least ? least : code > most ? most : code;
-		q[i] = (code - zero) * c.scale;
+	float zero = (float)c.zero_point, least = (float)c.least - zero, most = (float)c.most - zero, by = 1 / c.scale;
+	const float *restrict x = h->x;
+	float *restrict q = h->q;
+	for (int64_t i = 0; i < h->rows * h->s->channels; i++) {
+		float v = x[i] * by;
+		v = v < least ? least : v > most ? most : v;
+		q[i] = nearest(v) * c.scale;
 	}
 }
 
-static qn_status quantize_weight(const group *h, const qn_layer *l, float *w, qn_arena *scratch)
+/* One row of w m as its int8 codes hold it. */
+static void i8_row(const float *restrict w, const float *restrict m, int64_t n, float most, float scale_min, float *restrict q)
 {
-	qn_ctx *ctx = h->g->ctx;
-	qn_quant_report report;
-	int64_t count = l->n * l->k;
-	if (l->form == QN_FORM_I8) {
-		int8_t *codes = QN_NEW(scratch, int8_t, count);
-		float *scales = QN_NEW(scratch, float, l->n);
-		QN_TRY(qn_quantize_i8_rows(ctx, w, l->n, l->k, l->weight_bits, l->weight_scale_min, codes, scales, &report));
-		for (int64_t i = 0; i < count; i++)
-			w[i] = (float)codes[i] * scales[i / l->k];
-	} else if (l->form == QN_FORM_Q4_0) {
-		qn_q4_opts opts = {.bits = l->weight_bits < 4 ? l->weight_bits : 4};
-		uint8_t *blocks = QN_NEW(scratch, uint8_t, count / QN_BLOCK * QN_Q4_0_BYTES);
-		QN_TRY(qn_quantize_q4_0(ctx, w, l->n, l->k, QN_ROUND_SIGNED, &opts, blocks, &report)); /* the fastest; mse ranks alike */
-		qn_dequantize_q4_0(ctx, blocks, count, false, w);
+	float top = 0;
+	for (int64_t k = 0; k < n; k++) {
+		q[k] = m ? w[k] * m[k] : w[k];
+		float a = fabsf(q[k]);
+		top = a > top ? a : top;
 	}
+	float scale = top / most > scale_min ? top / most : scale_min, by = scale > 0 ? 1 / scale : 0;
+	for (int64_t k = 0; k < n; k++)
+		q[k] = nearest(q[k] * by) * scale;
+}
+
+/* h->w becomes the layer's weight times m, as its form holds it. */
+static qn_status quantize_weight(const group *h, const member *of, const float *m, qn_arena *scratch)
+{
+	const qn_layer *l = of->l;
+	qn_ctx *ctx = h->g->ctx;
+	float most = l->form == QN_FORM_I8 ? (float)((1 << (l->weight_bits - 1)) - 1) : 0;
+	int threads = qn_threads_for(ctx->threads, (double)(l->n * l->k));
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+	for (int64_t i = 0; i < l->n; i++) {
+		if (l->form == QN_FORM_I8) {
+			i8_row(of->w + i * l->k, m, l->k, most, l->weight_scale_min, h->w + i * l->k);
+			continue;
+		}
+		for (int64_t k = 0; k < l->k; k++)
+			h->w[i * l->k + k] = of->w[i * l->k + k] * (m ? m[k] : 1);
+	}
+	if (l->form != QN_FORM_Q4_0)
+		return QUERN_OK;
+	int64_t count = l->n * l->k;
+	qn_quant_report report;
+	qn_q4_opts opts = {.bits = l->weight_bits < 4 ? l->weight_bits : 4};
+	uint8_t *blocks = QN_NEW(scratch, uint8_t, count / QN_BLOCK * QN_Q4_0_BYTES);
+	QN_TRY(qn_quantize_q4_0(ctx, h->w, l->n, l->k, QN_ROUND_SIGNED, &opts, blocks, &report)); /* the fastest; mse ranks alike */
+	qn_dequantize_q4_0(ctx, blocks, count, false, h->w);
 	return QUERN_OK;
 }
 
@@ -196,21 +218,17 @@ static qn_status measure(group *h, const float *m, double *error)
 	const qn_stats *s = h->s;
 	qn_arena scratch;
 	qn_arena_init(&scratch, h->g->ctx);
-	int64_t count = s->n_rows * s->channels;
-	float *x = QN_NEW(&scratch, float, count), *q = QN_NEW(&scratch, float, count);
-	divide_rows(s->rows, s->n_rows, s->channels, m, x);
+	divide_rows(s->rows, h->rows, s->channels, m, h->x);
 	*error = 0;
 	qn_status status = QUERN_OK;
 	for (int i = 0; i < h->n && status == QUERN_OK; i++) {
 		const qn_layer *l = h->m[i].l;
 		if (!i || l->act_bits != h->m[i - 1].l->act_bits || l->act_scale_min != h->m[i - 1].l->act_scale_min)
-			quantize_rows(h, l, m, x, &scratch, q);
-		float *w = QN_NEW(&scratch, float, l->n *l->k), *y = QN_NEW(&scratch, float, s->n_rows *l->n);
-		multiply_rows(h->m[i].w, l->n, l->k, m, w);
-		status = quantize_weight(h, l, w, &scratch);
-		multiply(h, q, w, l->n, y);
+			quantize_rows(h, l, m, &scratch);
+		status = quantize_weight(h, &h->m[i], m, &scratch);
+		multiply(h, h->q, h->w, l->n, h->y);
 		double signal, noise;
-		qn_quant_error(h->g->ctx, h->m[i].exact, y, s->n_rows * l->n, &signal, &noise);
+		qn_quant_error(h->g->ctx, h->m[i].exact, h->y, h->rows * l->n, &signal, &noise);
 		*error += signal > 0 ? noise / signal : 0;
 	}
 	qn_arena_release(&scratch);
@@ -243,8 +261,8 @@ static qn_status search(group *h, qn_arena *keep)
 	QN_TRY(measure(h, NULL, &plain));
 	float *work = QN_NEW(h->a, float, h->s->channels);
 	best b = {0, INFINITY, QN_NEW(keep, float, h->s->channels)};
-	for (int i = 0; i <= COARSE; i++)
-		QN_TRY(try_alpha(h, (double)i / COARSE, work, &b));
+	for (size_t i = 0; i < QN_LEN(COARSE); i++)
+		QN_TRY(try_alpha(h, COARSE[i], work, &b));
 	for (size_t i = 0; i < QN_LEN(FINE_STEPS); i++) {
 		double around = b.alpha;
 		QN_TRY(try_alpha(h, around - FINE_STEPS[i], work, &b));
@@ -256,6 +274,17 @@ static qn_status search(group *h, qn_arena *keep)
 	if (better)
 		h->s->balance = b.m;
 	return QUERN_OK;
+}
+
+static void make_room(group *h)
+{
+	int64_t widest = 0;
+	for (int i = 0; i < h->n; i++)
+		widest = h->m[i].l->n > widest ? h->m[i].l->n : widest;
+	h->x = QN_NEW(h->a, float, h->rows *h->s->channels);
+	h->q = QN_NEW(h->a, float, h->rows *h->s->channels);
+	h->w = QN_NEW(h->a, float, widest *h->s->channels);
+	h->y = QN_NEW(h->a, float, h->rows *widest);
 }
 
 /* What other layers that read the tensor were given by an allocation file holds for it. */
@@ -276,7 +305,7 @@ static qn_status balance_tensor(qn_graph *g, qn_pass_env *env, qn_stats *s)
 		return QUERN_OK;
 	qn_arena a;
 	qn_arena_init(&a, g->ctx);
-	group h = {.g = g, .config = p->config, .s = s, .a = &a};
+	group h = {.g = g, .config = p->config, .s = s, .a = &a, .rows = s->n_rows < SEARCH_ROWS ? s->n_rows : SEARCH_ROWS};
 	column_bounds(&h);
 	qn_status status = QUERN_OK;
 	for (size_t i = 0; i < p->n && status == QUERN_OK && h.n < MOST_LAYERS; i++) {
@@ -284,8 +313,10 @@ static qn_status balance_tensor(qn_graph *g, qn_pass_env *env, qn_stats *s)
 		if (l->node && l->node->in[0] == s->value && l->act_scale == 0 && qn_layer_needs_range(l, p->config))
 			status = add_member(&h, l);
 	}
-	if (status == QUERN_OK && h.n)
+	if (status == QUERN_OK && h.n) {
+		make_room(&h);
 		status = search(&h, p->arena);
+	}
 	qn_arena_release(&a);
 	return status;
 }

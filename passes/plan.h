@@ -89,6 +89,8 @@ struct qn_plan {
 	const char *file;        /* the model's file name without its folder */
 	const char *fingerprint; /* of the model as it was in the file; NULL where no allocation is saved or loaded */
 	const struct qn_allocation *loaded; /* an allocation to start from; NULL: none */
+	const struct qn_output_scales *outputs; /* of graph outputs, by calibration or a loaded allocation; entries without a name are not known */
+	size_t n_outputs;
 };
 
 /* Fills the plan with the layers of a graph, roles still open. */

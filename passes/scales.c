@@ -122,5 +122,7 @@ qn_status qn_pass_scales(qn_graph *g, qn_pass_env *env)
 		if (c->outputs[i].count)
 			output_scales(p->config, &c->outputs[i], name, p->arena, &c->output_scales[i]);
 	}
+	p->outputs = c->output_scales;
+	p->n_outputs = c->n_outputs;
 	return QUERN_OK;
 }

@@ -133,7 +133,7 @@ qn_status qn_external_bytes(qn_loader *ld, const char *subject, const Qn__Tensor
 	if (!ld->folder)
 		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT, "%s is in the external file '%s', but the model came without a folder", subject,
 			at.path);
-	qn_bytes file;
+	qn_bytes file = {0};
 	QN_TRY(open_file(ld, subject, at.path, &file));
 	if (at.offset > file.n || need > file.n - at.offset)
 		QN_FAIL(ld->ctx, QUERN_ERR_FORMAT,

@@ -2,9 +2,6 @@
 #include <cblas.h>
 #include <omp.h>
 
-/* Rows and columns of a tile. Large enough that packing an operand again for each tile is a small part of the work. */
-enum { TILE_M = 128, TILE_N = 192 };
-
 int qn_threads_for(int threads, double work)
 {
 	if (threads <= 0)
@@ -12,16 +9,43 @@ int qn_threads_for(int threads, double work)
 	return work < 2e5 ? 1 : threads;
 }
 
+/* How products are cut. It follows from the shape alone, so that the bits do not depend on the number of threads. Large tiles pack
+ * their operands less often; there should still be some for each thread. */
+typedef struct cut {
+	int64_t m, n;         /* rows and columns of a tile */
+	int64_t down, across; /* tiles of a product */
+} cut;
+
+enum { ENOUGH_TILES = 8, SMALL_TILE = 1 << 23 /* multiply-adds */ };
+
+static int64_t half(int64_t n, int64_t unit)
+{
+	return (n / 2 + unit - 1) / unit * unit;
+}
+
+static cut cut_of(const qn_gemm *g)
+{
+	cut c = {g->m < 512 ? g->m : 512, g->n < 768 ? g->n : 768, 0, 0};
+	for (;;) {
+		c.down = (g->m + c.m - 1) / c.m, c.across = (g->n + c.n - 1) / c.n;
+		if (g->batch * c.down * c.across >= ENOUGH_TILES || c.m * c.n * g->k <= SMALL_TILE || (c.m <= 32 && c.n <= 48))
+			return c;
+		if (c.n > c.m && c.n > 48)
+			c.n = half(c.n, 48);
+		else
+			c.m = half(c.m, 32);
+	}
+}
+
 typedef struct tile {
 	int64_t product, row, col, m, n;
 } tile;
 
-static tile tile_at(const qn_gemm *g, int64_t i)
+static tile tile_at(const qn_gemm *g, const cut *c, int64_t i)
 {
-	int64_t across = (g->n + TILE_N - 1) / TILE_N, down = (g->m + TILE_M - 1) / TILE_M;
-	tile t = {i / (across * down), i / across % down * TILE_M, i % across * TILE_N, 0, 0};
-	t.m = g->m - t.row < TILE_M ? g->m - t.row : TILE_M;
-	t.n = g->n - t.col < TILE_N ? g->n - t.col : TILE_N;
+	tile t = {i / (c->across * c->down), i / c->across % c->down * c->m, i % c->across * c->n, 0, 0};
+	t.m = g->m - t.row < c->m ? g->m - t.row : c->m;
+	t.n = g->n - t.col < c->n ? g->n - t.col : c->n;
 	return t;
 }
 
@@ -82,29 +106,29 @@ static void tile_u64(const qn_gemm *g, const tile *t, const uint64_t *a, const u
 	}
 }
 
-void qn_gemm_run(const qn_gemm *g, int threads, const void *a, const void *b, void *c)
+void qn_gemm_run(const qn_gemm *g, int threads, const void *a, const void *b, void *y)
 {
 	if (g->m == 0 || g->n == 0 || g->batch == 0)
 		return;
 	if (g->k == 0) { /* BLAS refuses leading dimensions of 0 */
 		size_t size = qn_dtype_size(g->type);
 		for (int64_t i = 0; i < g->batch * g->m; i++)
-			memset((char *)c + (size_t)(i / g->m * g->c_step + i % g->m * g->ldc) * size, 0, (size_t)g->n * size);
+			memset((char *)y + (size_t)(i / g->m * g->c_step + i % g->m * g->ldc) * size, 0, (size_t)g->n * size);
 		return;
 	}
-	if (openblas_get_num_threads() != 1) /* the tiles are the parallelism; a product split by BLAS would depend on the thread count */
-		openblas_set_num_threads(1);
-	int64_t tiles = g->batch * ((g->n + TILE_N - 1) / TILE_N) * ((g->m + TILE_M - 1) / TILE_M);
+	qn_blas_ready();
+	cut c = cut_of(g);
+	int64_t tiles = g->batch * c.down * c.across;
 	double work = (double)g->batch * (double)g->m * (double)g->n * (double)g->k;
 	int n_threads = tiles == 1 ? 1 : qn_threads_for(threads, work);
 #pragma omp parallel for schedule(dynamic) num_threads(n_threads) if (n_threads > 1)
 	for (int64_t i = 0; i < tiles; i++) {
-		tile t = tile_at(g, i);
+		tile t = tile_at(g, &c, i);
 		switch (g->type) {
-		case QN_F32: tile_f32(g, &t, a, b, c); break;
-		case QN_F64: tile_f64(g, &t, a, b, c); break;
-		case QN_I32: case QN_U32: tile_u32(g, &t, a, b, c); break;
-		default: tile_u64(g, &t, a, b, c); break;
+		case QN_F32: tile_f32(g, &t, a, b, y); break;
+		case QN_F64: tile_f64(g, &t, a, b, y); break;
+		case QN_I32: case QN_U32: tile_u32(g, &t, a, b, y); break;
+		default: tile_u64(g, &t, a, b, y); break;
 		}
 	}
 }

@@ -21,6 +21,9 @@ void qn_gemm_run(const qn_gemm *g, int threads, const void *a, const void *b, vo
  * of k that f32 holds exactly. `part` is scratch of m * n floats per product; g->type is QN_F32. */
 void qn_gemm_small_ints(const qn_gemm *g, int threads, const float *a, int a_max, const float *b, int b_max, float *part, int32_t *c);
 
+/* Before calls of BLAS that are not made here: one thread a call, and the kernels of this processor. */
+void qn_blas_ready(void);
+
 /* How many threads a loop of that many multiply-adds deserves. */
 int qn_threads_for(int threads, double work);
 

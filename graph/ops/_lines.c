@@ -8,7 +8,8 @@ qn_lines qn_lines_of(const qn_tensor *t, int first, int last)
 	return l;
 }
 
-qn_status qn_lines_run(qn_call *c, const qn_tensor *x, const qn_tensor *y, qn_lines l, qn_line_f64 reals, qn_line_i64 ints, const void *user)
+qn_status qn_lines_run(qn_call *c, const qn_tensor *x, const qn_tensor *y, qn_lines l, qn_line_f64 reals, qn_line_i64 ints,
+	const void *user)
 {
 	if (!qn_dtype_is_numeric(x->type))
 		QN_OP_FAIL(c, QUERN_ERR_UNSUPPORTED, "no evaluation for elements of type %s", qn_dtype_name(x->type));

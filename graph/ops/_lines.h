@@ -15,6 +15,7 @@ typedef void (*qn_line_f64)(double *line, int64_t n, const void *user);
 typedef void (*qn_line_i64)(int64_t *line, int64_t n, const void *user);
 
 /* y = f(x) line by line, threaded. Floats go through f64; integers through `ints`, or through f64 where that is NULL. */
-qn_status qn_lines_run(qn_call *c, const qn_tensor *x, const qn_tensor *y, qn_lines l, qn_line_f64 reals, qn_line_i64 ints, const void *user);
+qn_status qn_lines_run(qn_call *c, const qn_tensor *x, const qn_tensor *y, qn_lines l, qn_line_f64 reals, qn_line_i64 ints,
+	const void *user);
 
 #endif

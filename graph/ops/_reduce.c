@@ -105,7 +105,8 @@ static void run(const qn_call *c, job *j)
 	}
 }
 
-void qn_reduce_f64(const qn_call *c, const qn_reduce_plan *p, const qn_tensor *x, qn_fold fold, double start, const double *shift, double *acc)
+void qn_reduce_f64(const qn_call *c, const qn_reduce_plan *p, const qn_tensor *x, qn_fold fold, double start, const double *shift,
+	double *acc)
 {
 	for (int64_t o = 0; o < p->outputs; o++)
 		acc[o] = start;

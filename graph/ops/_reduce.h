@@ -33,7 +33,8 @@ typedef struct qn_reducer {
 } qn_reducer;
 
 /* acc[o] for each output, not finished, as f64 (also for integers). shift: one number an output, or NULL. */
-void qn_reduce_f64(const qn_call *c, const qn_reduce_plan *p, const qn_tensor *x, qn_fold fold, double start, const double *shift, double *acc);
+void qn_reduce_f64(const qn_call *c, const qn_reduce_plan *p, const qn_tensor *x, qn_fold fold, double start, const double *shift,
+	double *acc);
 
 /* The axes of a Reduce node, as a mask; an empty list is none or all, by noop_with_empty_axes. */
 qn_status qn_reduce_axes(qn_call *c, bool *reduced);

@@ -19,7 +19,7 @@ static const char *read_modes(qn_arena *a, const qn_node *n, bool modern, qn_res
 	static const char *const coordinates[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
 		"tf_half_pixel_for_nn", "tf_crop_and_resize"};
 	static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
-	int mode, coordinate, rounding;
+	int mode = 0, coordinate = 0, rounding = 0;
 	const char *why = pick(a, n, "mode", "nearest", modes, QN_LEN(modes), &mode);
 	if (!why)
 		why = pick(a, n, "coordinate_transformation_mode", modern ? "half_pixel" : "asymmetric", coordinates, QN_LEN(coordinates), &coordinate);
@@ -27,7 +27,7 @@ static const char *read_modes(qn_arena *a, const qn_node *n, bool modern, qn_res
 		why = pick(a, n, "nearest_mode", modern ? "round_prefer_floor" : "floor", roundings, QN_LEN(roundings), &rounding);
 	if (why)
 		return why;
-	r->mode = (qn_interpolation)mode, r->coordinates = (qn_coordinates)coordinate, r->rounding = (qn_rounding)rounding;
+	r->mode = (qn_interpolation)mode, r->coordinates = (qn_coordinates)coordinate, r->rounding = (qn_nearest_rule)rounding;
 	r->antialias = qn_node_int(n, "antialias", 0) != 0;
 	r->exclude_outside = qn_node_int(n, "exclude_outside", 0) != 0;
 	r->cubic_a = (double)qn_node_float(n, "cubic_coeff_a", -0.75f);

@@ -9,13 +9,13 @@ typedef enum qn_coordinates {
 	QN_HALF_PIXEL, QN_HALF_PIXEL_SYMMETRIC, QN_PYTORCH_HALF_PIXEL, QN_ALIGN_CORNERS, QN_ASYMMETRIC, QN_TF_HALF_PIXEL_FOR_NN,
 	QN_TF_CROP_AND_RESIZE
 } qn_coordinates;
-typedef enum qn_rounding { QN_ROUND_PREFER_FLOOR, QN_ROUND_PREFER_CEIL, QN_ROUND_FLOOR, QN_ROUND_CEIL } qn_rounding;
+typedef enum qn_nearest_rule { QN_ROUND_PREFER_FLOOR, QN_ROUND_PREFER_CEIL, QN_ROUND_FLOOR, QN_ROUND_CEIL } qn_nearest_rule;
 
 typedef struct qn_resize {
 	int rank;
 	qn_interpolation mode;
 	qn_coordinates coordinates;
-	qn_rounding rounding;
+	qn_nearest_rule rounding;
 	bool antialias, exclude_outside;
 	double cubic_a, extrapolation;
 	qn_dim in[QN_MAX_RANK], out[QN_MAX_RANK];

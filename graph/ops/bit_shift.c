@@ -1,8 +1,8 @@
 #include "graph/ops/_move.h"
 #include "graph/ops/_zip.h"
 
-/* A count below 0 or past the width shifts everything out: 0, or all sign bits to the right. Elements are 64 bits wide here; what a narrower
- * type shifts out at its top is lost when the result is stored. */
+/* A count below 0 or past the width shifts everything out: 0, or all sign bits to the right. Elements are 64 bits wide here; what a
+ * narrower type shifts out at its top is lost when the result is stored. */
 static inline int64_t shift_left(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b); }
 static inline int64_t shift_right(int64_t a, int64_t b, bool u)
 {

@@ -24,7 +24,8 @@ static qn_status emit(qn_emit *e)
 		from[a] = (char)('a' + a);
 		to[a] = a == axis ? 'z' : from[a];
 	}
-	const char *y = qn_arena_printf(e->arena, "tract_core_einsum([%s, %s], expr='%s,%cz->%s', acc='f32', output='')", x, ones, from, from[axis], to);
+	const char *y = qn_arena_printf(e->arena, "tract_core_einsum([%s, %s], expr='%s,%cz->%s', acc='f32', output='')", x, ones, from,
+		from[axis], to);
 	if (type != QN_F32)
 		y = qn_arena_printf(e->arena, "tract_core_cast(%s, to='%s')", y, qn_emit_dtype(type));
 	qn_emit_output(e, 0, "%s", y);

@@ -243,6 +243,13 @@ static const char *reduced(qn_emit *e, const char *x, const qn_term *from, const
 {
 	if (from->n == to->n && !memcmp(from->label, to->label, sizeof from->label[0] * (size_t)from->n))
 		return x;
+	if (to->n == 0) { /* to the engine's einsum an empty output term is an absent one */
+		int64_t axes[QN_EINSUM_LABELS];
+		for (int i = 0; i < from->n; i++)
+			axes[i] = i;
+		const char *all = qn_emit_ints(e, axes, from->n), *sum = qn_emit_temp(e, "sum", "sum_reduce(%s, axes=%s)", x, all);
+		return qn_emit_temp(e, "summed", "squeeze(%s, axes=%s)", sum, all);
+	}
 	return qn_emit_temp(e, "summed", "tract_core_einsum([%s], expr='%s->%s', acc='%s', output='')", x, spell(e, from), spell(e, to), type);
 }
 
@@ -315,4 +322,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_einsum = {.name = "Einsum", .since = 12, .hint = QN_HINT_CONTRACTION, .min_in = 1, .max_in = -1, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_einsum = {
+	.name = "Einsum", .since = 12, .hint = QN_HINT_CONTRACTION, .min_in = 1, .max_in = -1, .infer = infer, .eval = eval, .emit = emit};

@@ -21,13 +21,14 @@ static qn_status eval(qn_call *c)
 {
 	const qn_tensor *table = c->x[0], *ids = c->x[1];
 	int64_t rows = table->dim[0], d = table->dim[1], n = qn_tensor_count(ids);
-	const float *t = qn_tensor_f32(c->scratch, table);
+	const char *t = table->data;
 	float *y = QN_OUT(c, 0, float);
+	size_t bytes = n && rows ? qn_tensor_bytes(table) / (size_t)rows : 0; /* of a row: blocks do not straddle rows */
 	for (int64_t i = 0; i < n; i++) {
 		int64_t id = qn_tensor_get_i64(ids, i);
 		if (id < -rows || id >= rows)
 			QN_OP_FAIL(c, QUERN_ERR_SHAPE, "id %lld is out of range for a table of %lld rows", (long long)id, (long long)rows);
-		memcpy(y + i * d, t + (id < 0 ? id + rows : id) * d, (size_t)d * sizeof *y);
+		qn_convert(t + (size_t)(id < 0 ? id + rows : id) * bytes, table->type, y + i * d, QN_F32, d);
 	}
 	return QUERN_OK;
 }

@@ -23,7 +23,7 @@ static qn_status infer(qn_call *c)
 {
 	QN_TRY(qn_move_need_rank(c, 0));
 	QN_TRY(qn_move_need_rank(c, 1));
-	int batch, depth;
+	int batch = 0, depth = 0;
 	QN_TRY(find_depth(c, &batch, &depth));
 	const qn_shape *x = &c->in[0].shape, *i = &c->in[1].shape;
 	qn_shape *y = &c->out[0].shape;
@@ -44,7 +44,7 @@ static qn_status infer(qn_call *c)
 static qn_status eval(qn_call *c)
 {
 	const qn_tensor *x = c->x[0], *i = c->x[1];
-	int batch, depth;
+	int batch = 0, depth = 0;
 	QN_TRY(find_depth(c, &batch, &depth));
 	int64_t stride[QN_MAX_RANK], batches = 1, n = qn_tensor_count(i) / depth, run = 1;
 	qn_move_strides(x->rank, x->dim, stride);
@@ -75,7 +75,7 @@ static qn_status eval(qn_call *c)
 static qn_status emit(qn_emit *e)
 {
 	qn_call c = qn_move_call(e);
-	int batch, depth;
+	int batch = 0, depth = 0;
 	const char *i;
 	QN_TRY(find_depth(&c, &batch, &depth));
 	QN_TRY(qn_move_emit_indices(e, 1, c.in[0].shape.dim + batch, depth, &i));

@@ -1,6 +1,7 @@
-/* non_zero.c - the index tuples of all elements that are not zero, one a column. The engine has no such operator: what can be folded is,
- * the rest is refused. */
+/* non_zero.c - the index tuples of all elements that are not zero, one a column. The engine has no such operator: what can be folded is, lists of
+ * rows chosen by a mask become dense (passes/dense.c), the rest is refused. */
 #include "graph/ops/_move.h"
+#include "graph/ops/_positions.h"
 
 static int64_t count_of(const qn_tensor *t)
 {
@@ -45,6 +46,24 @@ static qn_status eval(qn_call *c)
 	return QUERN_OK;
 }
 
+/* A tensor filled with one number that is not zero, of whatever size: an older exporter's way to count. */
+static qn_status lower(qn_graph *g, qn_node *n, bool *done)
+{
+	const qn_value *x = n->in[0];
+	const qn_node *fill = x->producer;
+	const qn_attr *value = fill ? qn_node_attr(fill, "value") : NULL;
+	if (!fill || fill->op != qn_op_find("", "ConstantOfShape") || !value || !value->t || qn_tensor_get(value->t, 0) == 0 || x->fact.shape.rank < 1 ||
+		qn_shape_is_const(&x->fact.shape))
+		return QUERN_OK;
+	int order[QN_MAX_RANK];
+	for (int i = 0; i < x->fact.shape.rank; i++)
+		order[i] = i;
+	qn_build build = {g, n};
+	qn_build_give(&build, 0, qn_build_positions(&build, x->fact.shape.dim, order, x->fact.shape.rank));
+	*done = true;
+	return QUERN_OK;
+}
+
 const qn_op qn_op_non_zero = {.name = "NonZero",
 	.hint = QN_HINT_SELECTION,
 	.since = 9,
@@ -52,4 +71,5 @@ const qn_op qn_op_non_zero = {.name = "NonZero",
 	.max_in = 1,
 	.traits = QN_DYNAMIC_OUTPUT,
 	.infer = infer,
-	.eval = eval};
+	.eval = eval,
+	.lower = lower};

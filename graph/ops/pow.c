@@ -54,8 +54,8 @@ static qn_status emit(qn_emit *e)
 	qn_dtype base = e->node->in[0]->fact.type, exponent = e->node->in[1]->fact.type;
 	const char *a = qn_zip_operand(e, 0), *b = qn_zip_operand(e, 1);
 	if (!qn_dtype_is_float(base)) {
-		qn_emit_output(e, 0, "tract_core_cast(tract_core_round_even(pow(tract_core_cast(%s, to='f32'), tract_core_cast(%s, to='f32'))), to='%s')", a, b,
-			qn_emit_dtype(base));
+		const char *y = qn_emit_temp(e, "power", "pow(tract_core_cast(%s, to='f32'), tract_core_cast(%s, to='f32'))", a, b);
+		qn_emit_output(e, 0, "tract_core_cast(tract_core_round_even(%s), to='%s')", y, qn_emit_dtype(base));
 		return QUERN_OK;
 	}
 	if (exponent != base)

@@ -14,7 +14,8 @@ typedef struct axis_range {
 	int64_t step;
 } axis_range;
 
-/* Whether a bound counts from the end. Symbols stand for sizes: what has no lower bound but an upper one falls as they grow. */
+/* Whether a bound counts from the end. Symbols stand for sizes, which are 1 or more when a program runs: -S and 1 - S do, 64 - S leaves room for S
+ * elements in front of the end. */
 static bool from_end(qn_dims *t, qn_dim d)
 {
 	int64_t low, high;
@@ -22,7 +23,7 @@ static bool from_end(qn_dims *t, qn_dim d)
 		return d.k < 0;
 	if (!qn_dim_upper(t, d, &high))
 		return false;
-	return !qn_dim_lower(t, d, &low) || high < 0;
+	return high < 0 || (high <= 1 && !qn_dim_lower(t, d, &low));
 }
 
 /* min(d, limit) under the rule of this file. */

@@ -28,9 +28,9 @@ static points represent(const qn_histogram *h, qn_arena *a)
 	return p;
 }
 
-static double squared_error(const points *p, double range, double levels, double *code)
+static double squared_error(const points *p, double range, double levels, double *unused)
 {
-	(void)code;
+	(void)unused;
 	double step = range / levels, error = 0;
 	for (int i = 0; i < p->n; i++) {
 		double code = nearbyint(p->value[i] / step), d = p->value[i] - step * (code > levels ? levels : code);

@@ -125,6 +125,9 @@ def _serve(pipe):
             feeds = rest[0]
             if isinstance(feeds, dict):
                 feeds = [feeds[n] for n in names] if set(names) <= set(feeds) else list(feeds.values())
+            if what == "profile":
+                pipe.send((True, runnable.profile_json([numpy.array(f, order="C") for f in feeds])))
+                continue
             pipe.send((True, [numpy.array(o.to_numpy()) for o in runnable.run([numpy.array(f, order='C') for f in feeds])]))
         except Exception as error:  # the engine's own errors are text
             loaded = None

@@ -10,6 +10,7 @@
 
 #include "passes/allocation.h"
 #include "passes/json.h"
+#include "passes/stats.h"
 
 #include <math.h>
 
@@ -64,6 +65,11 @@ static void make_plan(qn_plan *p, bool bare)
 		{.name = "/table", .weight = wide, .role = QN_ROLE_EMBEDDING, .weight_bits = 8, .act_bits = 32, .form = QN_FORM_Q8_1},
 	};
 	memcpy(p->layers, layers, sizeof layers);
+	static float scales[] = {0.1f, 1.0f / 3};
+	static int zero_points[] = {-128, 7};
+	static const qn_output_scales outputs[] = {{"logits", 1, scales, zero_points}, {NULL, 0, NULL, NULL}, {ODD, 2, scales, zero_points}};
+	p->outputs = bare ? NULL : outputs;
+	p->n_outputs = bare ? 0 : QN_LEN(outputs);
 	for (size_t i = 0; i < LAYERS; i++) {
 		qn_layer *l = &p->layers[i];
 		l->rank = 2;
@@ -230,6 +236,9 @@ static void slips_are_refused(void **state)
 	refuses(edited(text, "\"fingerprint\"", "\"finger\""), "model", "'fingerprint' is missing");
 	refuses(edited(text, "[[4, 8], [16, 20]]", "[[4, 8], [6, 20]]"), "layer '/b/qkv'", "rows", "ascending");
 	refuses(edited(text, "\"rows\"", "\"row\""), "layer '/b/qkv'", "'rows' is missing");
+	refuses(edited(text, "\"zeroPoint\": [-128]", "\"zeroPoint\": []"), "output 1", "zeroPoint");
+	refuses(edited(text, "\"zeroPoint\"", "\"zeropoint\""), "output 1", "'zeroPoint' is missing");
+	refuses(edited(text, "\"scale\": [", "\"scale\": [-"), "output 1", "scale", "over 0");
 	refuses("[]", "a list");
 	refuses("{}", "'format' is missing");
 }
