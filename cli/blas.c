@@ -1,7 +1,8 @@
 /* blas.c - the kernels of OpenBLAS that suit the processor.
  *
  * A release of OpenBLAS takes a processor that is newer than itself for one of the oldest, and is then several times slower than it could be. Its environment
- * variable is read when the library is loaded, so the command starts itself once more with it set. */
+ * variable is read when the library is loaded, so the command starts itself once more with it set. Of the newer kernels only Haswell's are taken: they are the
+ * oldest of the fast ones, and right on every processor that has their instructions. */
 #include "cli/cli.h"
 
 #include <cblas.h>
@@ -16,8 +17,7 @@ static const char *better_core(void)
 	const char *core = openblas_get_corename();
 	for (size_t i = 0; i < sizeof old / sizeof *old; i++)
 		if (!strcmp(core, old[i]))
-			return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") ? "SkylakeX" :
-				__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "Haswell" : NULL;
+			return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "Haswell" : NULL;
 #endif
 	return NULL;
 }

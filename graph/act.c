@@ -22,7 +22,12 @@ void qn_act_set(qn_graph *g, qn_node *n, qn_act a)
 	qn_node_set_int(g, n, "act_bits", a.bits);
 }
 
-int qn_act_high_zero(int zero_point) { return (int)lroundf((float)zero_point / 256.0f); }
+/* (zero - 128) / 256 would lay the limbs' range on that of the levels; it is rounded so that the shorter side is not cut. */
+int qn_act_high_zero(int zero_point)
+{
+	double at = (zero_point - 128) / 256.0;
+	return (int)(zero_point > 0 ? floor(at) : ceil(at));
+}
 
 qn_act qn_act_in_limbs(qn_act a)
 {

@@ -19,7 +19,7 @@ void qn_act_set(qn_graph *g, qn_node *n, qn_act a);
 
 /* Over 8 bits an activation is two i8 limbs: hi = round(x / (256 scale)) + the high zero point, lo = round((x - hi's part) / scale). */
 int qn_act_high_zero(int zero_point);
-/* The same activation with its scale widened (by 0.4 % at 16 bits, not at all below) so that all its levels lie within two limbs. */
+/* The same activation with its scale widened (by less than 1 % at 16 bits, not at all below) so that all its levels lie within two limbs. */
 qn_act qn_act_in_limbs(qn_act a);
 
 #endif

@@ -132,6 +132,8 @@ void qn_node_set_string(qn_graph *g, qn_node *n, const char *name, const char *v
 	put_attr(g, n, name, QN_ATTR_STRING)->s = qn_arena_strdup(g->arena, v);
 }
 
+void qn_node_set_tensor(qn_graph *g, qn_node *n, const char *name, const qn_tensor *v) { put_attr(g, n, name, QN_ATTR_TENSOR)->t = v; }
+
 void qn_node_set_ints(qn_graph *g, qn_node *n, const char *name, const int64_t *v, size_t count)
 {
 	int64_t *copy = QN_NEW(g->arena, int64_t, count);

@@ -117,6 +117,7 @@ qn_value *qn_graph_apply(qn_graph *g, qn_node *before, const char *op, const cha
 void qn_node_set_int(qn_graph *g, qn_node *n, const char *name, int64_t v);
 void qn_node_set_float(qn_graph *g, qn_node *n, const char *name, float v);
 void qn_node_set_string(qn_graph *g, qn_node *n, const char *name, const char *v);
+void qn_node_set_tensor(qn_graph *g, qn_node *n, const char *name, const qn_tensor *v); /* borrowed */
 void qn_node_set_ints(qn_graph *g, qn_node *n, const char *name, const int64_t *v, size_t count);
 
 const qn_attr *qn_node_attr(const qn_node *n, const char *name); /* NULL when absent */

@@ -34,6 +34,14 @@ const qn_op *qn_op_find(const char *domain, const char *name)
 	return NULL;
 }
 
+bool qn_node_is(const qn_node *n, const char *op)
+{
+	const char *colon = strchr(op, ':');
+	size_t len = colon ? (size_t)(colon - op) : 0;
+	const char *domain = n->op->domain ? n->op->domain : "";
+	return strlen(domain) == len && !strncmp(domain, op, len) && !strcmp(n->op->name, colon ? colon + 1 : op);
+}
+
 qn_status qn_op_fail(qn_call *c, qn_status status, const char *fmt, ...)
 {
 	char text[2048];

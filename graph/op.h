@@ -36,6 +36,7 @@ enum {
 	QN_DYNAMIC_OUTPUT = 1u << 2,/* output shape depends on data (NonZero): eval calls qn_call_resize itself */
 	QN_RANDOM = 1u << 3,        /* never folded */
 	QN_LAYOUT = 1u << 4,        /* a view or a permutation: element values do not change (Reshape, Transpose, Squeeze, Expand ...) */
+	QN_CONVOLUTION = 1u << 6,   /* slides a kernel [out, in, ...]; the output's channels are axis 1 */
 	QN_SUBGRAPH = 1u << 5       /* has graph attributes (If) */
 };
 
@@ -74,6 +75,10 @@ struct qn_op {
 /* The generated table, sorted by name. */
 extern const qn_op *const qn_ops[];
 extern const size_t qn_n_ops;
+
+/* Whether a node is the ai.onnx operator of that name, or "quern:Name": for passes that recognize arithmetic which exporters spell out. What a pass must know of
+ * a kind of operator is a field of the row instead. */
+bool qn_node_is(const qn_node *n, const char *op);
 
 /* The row for a name in a domain ("" and "ai.onnx" are one); NULL when unsupported. */
 const qn_op *qn_op_find(const char *domain, const char *name);

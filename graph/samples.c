@@ -291,3 +291,11 @@ qn_status qn_samples_sort(qn_samples *s)
 	qn_arena_release(&a);
 	return status;
 }
+
+size_t qn_samples_rank(const qn_samples *s, size_t i)
+{
+	size_t rank = 0;
+	for (size_t k = 1; k <= i; k++)
+		rank += s->v[k].content != s->v[k - 1].content;
+	return rank;
+}

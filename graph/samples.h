@@ -20,5 +20,7 @@ const char *qn_samples_name(const qn_samples *s, size_t i); /* for messages */
 qn_status qn_samples_read(qn_samples *s, size_t i, qn_arena *a, const qn_tensor **inputs);
 /* Reads every sample once and puts them in an order that follows from what they hold, so that what is gathered over them does not depend on the names of files. */
 qn_status qn_samples_sort(qn_samples *s);
+/* How many samples of other content come before sample i, after qn_samples_sort. */
+size_t qn_samples_rank(const qn_samples *s, size_t i);
 
 #endif

@@ -197,6 +197,8 @@ static void settle(qn_ctx *ctx, const qn_allocation *f, const qn_allocated *e, q
 	if (e->form >= 0 && e->form != (int)l->form && l->weight_bits == e->weight_bits)
 		qn_log(ctx, QUERN_LOG_INFO, "'%s', layer '%s': %d bits are stored as %s, not as the %s of the file", f->path, l->name, l->weight_bits,
 			qn_form_name(l->form), qn_form_name((qn_form)e->form));
+	if (l->weight_bits != e->weight_bits || l->act_bits != e->act_bits || (e->form >= 0 && e->form != (int)l->form))
+		l->error = NULL; /* it was measured at other widths */
 	if (!(l->act_scale > 0) || scale_fits(e, l))
 		return;
 	l->act_scale = l->act_low = l->act_high = 0;

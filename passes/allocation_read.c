@@ -25,7 +25,8 @@ static const char *at(const reader *r) { return qn_arena_printf(r->a, "'%s'%s%s"
 
 static qn_status wrong(const reader *r, const cJSON *v, const char *allowed)
 {
-	QN_FAIL(r->ctx, QUERN_ERR_CONFIG, "%s: '%s' cannot be %s; allowed: %s", at(r), v->string ? v->string : "an item", qn_json_show(r->a, v), allowed);
+	QN_FAIL(r->ctx, QUERN_ERR_CONFIG, "%s: '%s' cannot be %s%s; allowed: %s", at(r), v->string ? v->string : "an item",
+		cJSON_IsString(v) ? "the string " : "", qn_json_show(r->a, v), allowed);
 }
 
 static qn_status object(const reader *r, const cJSON *o, const key *keys, size_t n, void *to)

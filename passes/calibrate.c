@@ -25,9 +25,13 @@ static void start_stats(qn_stats *s, qn_value *v, int64_t channels, const quern_
 	s->channel_high = QN_NEW(a, float, channels);
 	s->channel_sum = QN_NEW(a, double, channels);
 	s->channel_square = QN_NEW(a, double, channels);
-	for (int64_t k = 0; k < channels; k++) {
-		s->channel_low[k] = INFINITY;
-		s->channel_high[k] = -INFINITY;
+	for (int h = 0; h < 2; h++) {
+		s->half_low[h] = QN_NEW(a, float, channels);
+		s->half_high[h] = QN_NEW(a, float, channels);
+		for (int64_t k = 0; k < channels; k++) {
+			s->half_low[h][k] = INFINITY;
+			s->half_high[h][k] = -INFINITY;
+		}
 	}
 	s->ranges = qn_ranges_new(&c->calibration, a);
 }
@@ -50,6 +54,7 @@ static void collect(qn_graph *g, qn_plan *p, qn_calibration *c)
 		start_stats(s, l->node->in[0], l->k, p->config, a);
 		s->rows = QN_NEW(a, float, QN_STATS_ROWS *s->channels);
 		s->row_hash = QN_NEW(a, uint64_t, QN_STATS_ROWS);
+		s->row_half = QN_NEW(a, uint8_t, QN_STATS_ROWS);
 	}
 	c->outputs = QN_NEW(a, qn_stats, g->n_outputs + 1);
 	for (int i = 0; i < g->n_outputs; i++) {
@@ -84,16 +89,24 @@ static void channel_bounds(const float *restrict x, int64_t n, float *restrict l
 
 static void gather(void *user, qn_stats *s, const float *x, int64_t rows, const float *clean, int64_t n, qn_arena *scratch)
 {
-	(void)user;
+	int half = ((const qn_calibration *)user)->half;
 	s->rows_seen += rows;
 	s->count += n;
 	s->masked += rows * s->channels - n;
 	bounds(clean, n, &s->low, &s->high);
 	for (int64_t r = 0; r < rows; r++)
-		channel_bounds(x + r * s->channels, s->channels, s->channel_low, s->channel_high, s->channel_sum, s->channel_square);
+		channel_bounds(x + r * s->channels, s->channels, s->half_low[half], s->half_high[half], s->channel_sum, s->channel_square);
 	qn_ranges_add(s->ranges, clean, n, scratch);
 	if (s->rows)
-		qn_stats_keep_rows(s, x, rows);
+		qn_stats_keep_rows(s, x, rows, half);
+}
+
+static void join_halves(qn_stats *s)
+{
+	for (int64_t k = 0; k < s->channels; k++) {
+		s->channel_low[k] = fminf(s->half_low[0][k], s->half_low[1][k]);
+		s->channel_high[k] = fmaxf(s->half_high[0][k], s->half_high[1][k]);
+	}
 }
 
 /* Whether the layer has a form whose scale is taken at run time, and that is wished for. */
@@ -144,13 +157,16 @@ qn_status qn_pass_calibrate(qn_graph *g, qn_pass_env *env)
 	collect(g, p, c);
 	env->calibration = c;
 	c->samples = qn_samples_count(env->samples);
-	QN_TRY(qn_calibration_run(g, env, "calibrate", gather, NULL));
+	QN_TRY(qn_calibration_run(g, env, "calibrate", gather, c));
 	for (size_t i = 0; i < c->n; i++) {
 		qn_arena scratch;
 		qn_arena_init(&scratch, g->ctx);
+		join_halves(&c->stats[i]);
 		qn_stats_sort_rows(&c->stats[i], &scratch);
 		qn_arena_release(&scratch);
 	}
+	for (size_t i = 0; i < c->n_outputs; i++)
+		join_halves(&c->outputs[i]);
 	report(g, c);
 	return QUERN_OK;
 }

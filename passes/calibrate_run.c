@@ -137,6 +137,7 @@ qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, const char *stage, q
 	for (size_t i = 0; i < n && status == QUERN_OK; i++) {
 		qn_arena a;
 		qn_arena_init(&a, g->ctx);
+		env->calibration->half = (int)(qn_samples_rank(env->samples, i) & 1);
 		status = one(&r, e, env->samples, i, &a);
 		qn_arena_release(&a);
 		if (status == QUERN_OK && g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, stage, i + 1, n))

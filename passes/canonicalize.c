@@ -8,7 +8,7 @@
 qn_node *qn_canon_made_by(const qn_value *v, const char *op)
 {
 	qn_node *n = v ? v->producer : NULL;
-	return n && !v->is_const && (!n->op->domain || !*n->op->domain) && !strcmp(n->op->name, op) ? n : NULL;
+	return n && !v->is_const && qn_node_is(n, op) ? n : NULL;
 }
 
 bool qn_canon_scalar(const qn_value *v, double *out)
@@ -84,7 +84,7 @@ static bool does_nothing(const qn_node *n)
 	for (size_t i = 0; perm && i < perm->n; i++)
 		if (perm->ints[i] != (int64_t)i)
 			return false;
-	return perm || strcmp(n->op->name, "Transpose");
+	return perm || !qn_node_is(n, "Transpose");
 }
 
 static void drop_idle(qn_graph *g, qn_node *n)

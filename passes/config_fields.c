@@ -16,7 +16,7 @@ const char *const qn_part_names[QN_PART_COUNT] = {"calibration", "bit"};
 
 const qn_field qn_fields[] = {
 	CALIBRATION(INT, "quantization_method", "method", method, 1, 0, 3,
-		"activations: 0 one scale a tensor, 1 a scale for each channel folded into the weights, 2 and 3 the same with a zero point"),
+		"activations: 0 one scale a tensor, 1 a scale for each channel, folded into the weights, 2 and 3 the same two with a zero point"),
 	CALIBRATION(INT, "quantization_output", "output", output, 0, 0, 2,
 		"scales of graph outputs: 0 one a tensor, 1 one a channel, 2 the fixed range of a sigmoid"),
 	CALIBRATION(INT, "quantization_mode", "mode", mode, QN_CALIB_PERCENTILE, 0, 2, "range estimator: 0 max, 1 maxPercentile, 2 histogram"),

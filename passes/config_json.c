@@ -25,8 +25,8 @@ static const char *place(const reader *r, const char *key)
 
 static qn_status wrong(const reader *r, const char *key, const cJSON *value, const char *allowed)
 {
-	const char *kind = cJSON_IsString(value) ? ", a string," : "";
-	QN_FAIL(r->c->ctx, QUERN_ERR_CONFIG, "'%s': '%s' cannot be %s%s; allowed: %s", r->name, place(r, key), qn_json_show(r->scratch, value), kind, allowed);
+	const char *kind = cJSON_IsString(value) ? "the string " : "";
+	QN_FAIL(r->c->ctx, QUERN_ERR_CONFIG, "'%s': '%s' cannot be %s%s; allowed: %s", r->name, place(r, key), kind, qn_json_show(r->scratch, value), allowed);
 }
 
 static qn_status layer_names(const reader *r, const char *key, const cJSON *list, qn_name_list *out)

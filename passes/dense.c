@@ -66,7 +66,7 @@ static bool take_axis(rewrite *r, qn_node *n)
 	const qn_list *l = r->l;
 	qn_coords c = qn_list_coords(l, n->in[1]);
 	int rank = n->in[0]->fact.shape.rank, axis = 0;
-	bool nd = !strcmp(n->op->name, "GatherND");
+	bool nd = qn_node_is(n, "GatherND");
 	if (!nd)
 		axis = (int)qn_node_int(n, "axis", 0);
 	axis += axis < 0 ? rank : 0;
@@ -85,7 +85,7 @@ static bool take_all(rewrite *r, qn_node *n)
 	const qn_list *l = r->l;
 	qn_coords c = qn_list_coords(l, n->in[1]);
 	const qn_shape *s = &n->in[0]->fact.shape;
-	if (strcmp(n->op->name, "GatherND") || c.n != l->rank || n->in[1]->fact.shape.rank != 2 || qn_node_int(n, "batch_dims", 0))
+	if (!qn_node_is(n, "GatherND") || c.n != l->rank || n->in[1]->fact.shape.rank != 2 || qn_node_int(n, "batch_dims", 0))
 		return false;
 	int64_t perm[QN_MAX_RANK], seen = 0;
 	for (int i = 0; i < s->rank; i++)
@@ -162,7 +162,7 @@ static bool is_zero(const qn_value *v)
 	const qn_node *n = v->producer;
 	if (n && (n->op->traits & (QN_LAYOUT | QN_KEEPS_WEIGHT)))
 		return is_zero(n->in[0]);
-	if (!n || strcmp(n->op->name, "ConstantOfShape"))
+	if (!n || !qn_node_is(n, "ConstantOfShape"))
 		return false;
 	const qn_attr *value = qn_node_attr(n, "value");
 	return !value || !value->t || qn_tensor_get(value->t, 0) == 0;
@@ -216,7 +216,7 @@ static void rewrite_list(qn_list *l)
 	qn_value_replace(l->g, l->source->out[0], qn_build_positions(&build, l->dim, r.order, l->rank));
 	for (size_t i = 0; i < l->n_nodes; i++) {
 		qn_node *node = l->nodes[i];
-		bool takes = !strncmp(node->op->name, "Gather", 6) && qn_list_axis(l, node->in[0]) < 0;
+		bool takes = (qn_node_is(node, "Gather") || qn_node_is(node, "GatherND") || qn_node_is(node, "GatherElements")) && qn_list_axis(l, node->in[0]) < 0;
 		if (qn_list_is_scatter(node))
 			put_back(&r, node);
 		else if (!takes || (!take_axis(&r, node) && !take_all(&r, node)))

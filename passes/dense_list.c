@@ -49,7 +49,7 @@ static bool known_int(const qn_node *n, int i, int64_t *v)
 	return true;
 }
 
-static bool named(const qn_node *n, const char *name) { return !*n->domain && !strcmp(n->op->name, name); }
+static bool named(const qn_node *n, const char *name) { return qn_node_is(n, name); }
 
 static int axis_of(const qn_node *n, int rank)
 {

@@ -157,14 +157,31 @@ static int by_damage(const void *a, const void *b)
 	return (x->layer > y->layer) - (x->layer < y->layer);
 }
 
+/* An allocation saved by an evaluation tells what each layer cost. */
+static qn_status save_errors(quern_evaluation *e)
+{
+	for (size_t i = 0; i < e->n; i++) {
+		const qn_damage *d = &e->items[i].damage;
+		if (e->items[i].output >= 0 || !d->samples)
+			continue;
+		qn_layer_error *error = QN_NEW(&e->arena, qn_layer_error, 1);
+		*error = (qn_layer_error){qn_damage_cosine(d), qn_damage_sqnr(d), d->largest};
+		e->got->plan.layers[e->items[i].layer].error = error;
+	}
+	const char *written;
+	QN_TRY(qn_model_save_bits(e->got, &e->arena, &written));
+	return qn_model_saved_bits(e->got, written);
+}
+
 static qn_status evaluate(quern_evaluation *e, const char *samples, const char *outputs)
 {
+	QN_TRY(qn_model_can_save_bits(e->got, &e->arena));
 	find_items(e);
 	QN_TRY(qn_model_quantize(e->got));
 	find_counterparts(e);
 	QN_TRY(run_all(e, samples, outputs));
 	qsort(e->items + e->n_outputs, e->n - e->n_outputs, sizeof *e->items, by_damage);
-	return QUERN_OK;
+	return save_errors(e);
 }
 
 quern_status quern_eval(quern_context *context, const char *model, const quern_config *config, const char *samples, const char *outputs,

@@ -88,7 +88,7 @@ static bool normalizes_last_axis(const qn_node *n)
 	static const char *const names[] = {"LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"};
 	int64_t axis = qn_node_int(n, "axis", -1);
 	for (size_t i = 0; i < QN_LEN(names); i++)
-		if (!strcmp(n->op->name, names[i]))
+		if (qn_node_is(n, names[i]))
 			return (axis == -1 || axis == n->in[0]->fact.shape.rank - 1) && n->out[0]->fact.type == QN_F32;
 	return false;
 }

@@ -68,7 +68,7 @@ static qn_value *transposed(qn_graph *g, qn_node *before, qn_value *w)
 {
 	static const int64_t swap[] = {1, 0};
 	const qn_node *p = w->producer;
-	const qn_attr *perm = p && !strcmp(p->op->name, "Transpose") ? qn_node_attr(p, "perm") : NULL;
+	const qn_attr *perm = p && qn_node_is(p, "Transpose") ? qn_node_attr(p, "perm") : NULL;
 	if (p && (p->op->traits & QN_LAYOUT) && perm && perm->n == 2 && perm->ints[0] == 1 && perm->ints[1] == 0)
 		return p->in[0]; /* undone rather than done twice */
 	return qn_linear_transpose(g, before, qn_arena_printf(g->arena, "%s.T", w->name), w, swap);
@@ -154,8 +154,7 @@ static void gemm_to_linear(qn_graph *g, qn_node *n)
 static void take_bias(qn_graph *g, qn_node *n)
 {
 	qn_value *y = n->out[0];
-	if (qn_node_has_in(n, 2) || y->n_uses != 1 || y->is_output || strcmp(y->uses[0].node->op->name, "Add") ||
-		*y->uses[0].node->domain)
+	if (qn_node_has_in(n, 2) || y->n_uses != 1 || y->is_output || !qn_node_is(y->uses[0].node, "Add"))
 		return;
 	qn_node *add = y->uses[0].node;
 	qn_value *b = add->in[1 - y->uses[0].input];

@@ -9,8 +9,9 @@ static const struct {
 	const char *what;
 } passes[] = {
 	{"shapes", qn_pass_shapes, "lower fused operators, infer symbolic shapes, fold what is known"},
+	{"widen", qn_pass_widen, "half floats are computed in f32"},
 	{"dense", qn_pass_dense, "rows chosen by a mask become all rows, masked"},
-	{"shapes", qn_pass_shapes, "the same, with sizes that no longer depend on data"},
+	{"shapes", qn_pass_shapes, "the same, with the new types and with sizes that no longer depend on data"},
 	{"canonicalize", qn_pass_canonicalize, "recognize GELU, SiLU and norms, drop what does nothing"},
 	{"linear", qn_pass_linear, "products with constants become layers with weights stored [N, K]"},
 	{"tag", qn_pass_tag, "find query, key, value, output, ffn, head, embedding"},

@@ -62,7 +62,7 @@ static void measure(qn_arena *a, qn_layer *l)
 	for (int i = 1; i < s->rank; i++)
 		l->k *= s->dim[i].k;
 	bool quern = l->node->op->domain && !strcmp(l->node->op->domain, "quern");
-	if (!quern && strncmp(l->node->op->name, "Conv", 4)) {
+	if (!quern && !(l->node->op->traits & QN_CONVOLUTION)) {
 		l->not_q4 = "a batched or einsum operand; the engine's block products take a matrix";
 		return;
 	}

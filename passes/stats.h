@@ -16,10 +16,12 @@ typedef struct qn_stats {
 	int64_t rows_seen;
 	float low, high;      /* smallest and largest value */
 	float *channel_low, *channel_high; /* by channel */
+	float *half_low[2], *half_high[2]; /* the same over each half of the samples; infinite where a half has none */
 	double *channel_sum, *channel_square; /* sums over rows, by channel */
 	float *rows;          /* n_rows x channels: a deterministic selection that does not depend on the order of the samples */
 	int64_t n_rows;
 	uint64_t *row_hash;   /* of the rows kept, ascending once calibration is over */
+	uint8_t *row_half;    /* which half of the samples a row kept is from */
 	float mask_floor;     /* values up to it were made by a mask */
 	struct qn_ranges *ranges;   /* estimates what codes have to reach: passes/observe/observe.h */
 	struct qn_ranges *balanced; /* the same of x / balance, where the tensor is balanced and its maximum does not suffice; else NULL */
@@ -41,6 +43,7 @@ typedef struct qn_calibration {
 	qn_output_scales *output_scales; /* filled by the pass scales */
 	size_t n_outputs;
 	size_t samples;
+	int half; /* of the sample that runs now: samples of one content are in one half */
 } qn_calibration;
 
 qn_stats *qn_calibration_find(const qn_calibration *c, const qn_value *v); /* NULL when v was not observed */
@@ -55,7 +58,7 @@ qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, const char *stage, q
  * where there is none. */
 float qn_mask_floor(const qn_value *v);
 /* Adds rows to the kept selection: those of the smallest hashes, each once. */
-void qn_stats_keep_rows(qn_stats *s, const float *x, int64_t rows);
+void qn_stats_keep_rows(qn_stats *s, const float *x, int64_t rows, int half);
 void qn_stats_sort_rows(qn_stats *s, qn_arena *scratch);
 
 #endif

@@ -30,7 +30,7 @@ static bool wide_kernel(const qn_layer *l)
 	return false;
 }
 
-static bool is_convolution(const qn_layer *l) { return qn_node_attr(l->node, "kernel_shape") || !strncmp(l->node->op->name, "Conv", 4); }
+static bool is_convolution(const qn_layer *l) { return l->node->op->traits & QN_CONVOLUTION; }
 
 qn_layer *qn_tag_layer(const qn_tagger *t, const qn_node *n)
 {
@@ -42,7 +42,7 @@ qn_layer *qn_tag_layer(const qn_tagger *t, const qn_node *n)
 
 bool qn_tag_is_sum(const qn_node *n)
 {
-	return !*n->domain && (!strcmp(n->op->name, "Add") || !strcmp(n->op->name, "Sub")) && !n->in[0]->is_const && !n->in[1]->is_const;
+	return (qn_node_is(n, "Add") || qn_node_is(n, "Sub")) && !n->in[0]->is_const && !n->in[1]->is_const;
 }
 
 bool qn_tag_is_table(const qn_tagger *t, const qn_node *n)

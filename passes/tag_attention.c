@@ -18,9 +18,12 @@ static bool swaps_axes(const qn_node *n)
 	return perm && perm->n >= 2 && perm->ints[perm->n - 1] == (int64_t)perm->n - 2 && perm->ints[perm->n - 2] == (int64_t)perm->n - 1;
 }
 
-static bool is_product(const qn_node *n)
+/* Of two activations, of which one may be the same for all inputs: learned queries. */
+static bool is_product(const qn_tagger *t, const qn_node *n)
 {
-	return n->op->hint == QN_HINT_CONTRACTION && n->n_in >= 2 && n->in[0] && n->in[1] && !n->in[0]->is_const && !n->in[1]->is_const;
+	if (n->op->hint != QN_HINT_CONTRACTION || n->n_in < 2 || !n->in[0] || !n->in[1])
+		return false;
+	return n->in[0]->is_const == n->in[1]->is_const ? !n->in[0]->is_const : !qn_tag_layer(t, n);
 }
 
 static void walk_back(back_walk *w, qn_value *v, bool crossed_norm, bool swapped)
@@ -36,7 +39,7 @@ static void walk_back(back_walk *w, qn_value *v, bool crossed_norm, bool swapped
 		qn_nodes_add(&w->layers, w->t->a, n);
 		return;
 	}
-	if (is_product(n)) {
+	if (is_product(w->t, n)) {
 		qn_nodes_add(&w->products, w->t->a, n);
 		if (swapped && w->products.v[w->products.n - 1] == n && w->products.n <= 64)
 			w->swapped |= (uint64_t)1 << (w->products.n - 1);
@@ -87,7 +90,7 @@ static void find_mixes(qn_tagger *t, qn_value *v, uint8_t *seen, mixes *out)
 	seen[v->id] = 1;
 	for (size_t i = 0; i < v->n_uses; i++) {
 		qn_node *n = v->uses[i].node;
-		if (is_product(n)) {
+		if (is_product(t, n)) {
 			if (out->n < (int)QN_LEN(out->v))
 				out->v[out->n++] = (mix){n, v->uses[i].input};
 			continue;

@@ -9,7 +9,7 @@ typedef struct ahead {
 	qn_tagger *t;
 	const uint8_t *stream; /* by value id: what the branch reads */
 	uint8_t *seen;
-	bool past_selections; /* whether to go on behind them */
+	bool to_the_end; /* whether to go on behind selections and products of activations */
 	qn_nodes layers;
 	bool residual, output, selection, product;
 } ahead;
@@ -21,6 +21,13 @@ static bool holds_stream(const ahead *w, const qn_value *v, int sums)
 		return true;
 	const qn_node *n = v->producer;
 	return n && sums && qn_tag_is_sum(n) && (holds_stream(w, n->in[0], sums - 1) || holds_stream(w, n->in[1], sums - 1));
+}
+
+/* A convolution of each channel with its neighbours in the sequence: a step of an ffn, not a layer. */
+static bool mixes_neighbours(const qn_tagger *t, const qn_node *n)
+{
+	const qn_layer *l = t->of_node[n->id];
+	return l && qn_node_int(n, "group", 1) > 1 && qn_dim_is(n->in[l->weight_in]->fact.shape.dim[1], 1);
 }
 
 static void look_ahead(ahead *w, qn_value *v)
@@ -43,12 +50,13 @@ static void look_ahead(ahead *w, qn_value *v)
 		}
 		if (n->op->hint == QN_HINT_SELECTION) {
 			w->selection = true;
-			if (!w->past_selections)
+			if (!w->to_the_end)
 				continue;
 		}
-		if (n->op->hint == QN_HINT_CONTRACTION && !w->t->of_node[n->id]) {
-			w->product = true;
-			continue;
+		if (n->op->hint == QN_HINT_CONTRACTION && !mixes_neighbours(w->t, n)) {
+			w->product |= !w->t->of_node[n->id];
+			if (!w->to_the_end || w->t->of_node[n->id])
+				continue;
 		}
 		for (int k = 0; k < n->n_out; k++)
 			if (n->out[k])
@@ -69,9 +77,9 @@ static void mark_stream(qn_tagger *t, const qn_value *v, uint8_t *stream)
 		mark_stream(t, n->in[i], stream);
 }
 
-static ahead ahead_of(qn_tagger *t, const qn_layer *l, const uint8_t *stream, bool past_selections)
+static ahead ahead_of(qn_tagger *t, const qn_layer *l, const uint8_t *stream, bool to_the_end)
 {
-	ahead w = {.t = t, .stream = stream, .seen = QN_NEW(t->a, uint8_t, t->g->n_values), .past_selections = past_selections};
+	ahead w = {.t = t, .stream = stream, .seen = QN_NEW(t->a, uint8_t, t->g->n_values), .to_the_end = to_the_end};
 	look_ahead(&w, l->node->out[0]);
 	return w;
 }

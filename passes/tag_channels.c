@@ -52,7 +52,7 @@ static qn_tensor *numbered(channels *c, const qn_value *v)
 	qn_tensor *t = filled(c, v);
 	if (!t)
 		return NULL;
-	int axis = !strncmp(c->layer->node->op->name, "Conv", 4) ? 1 : t->rank - 1;
+	int axis = (c->layer->node->op->traits & QN_CONVOLUTION) ? 1 : t->rank - 1;
 	int64_t inner = 1, n = qn_tensor_count(t);
 	for (int i = axis + 1; i < t->rank; i++)
 		inner *= t->dim[i];
@@ -106,10 +106,8 @@ static const qn_tensor *run(channels *c, qn_value *v, const qn_node *n)
 	qn_tensor *y = QN_NEW(c->t->a, qn_tensor, n->n_out + 1);
 	if (c->failed)
 		return NULL;
-	if (qn_exec_node(c->t->g->ctx, c->t->g->dims, n, x, c->t->a, y, NULL) != QUERN_OK) {
-		c->failed = true;
+	if (qn_exec_node(c->t->g->ctx, c->t->g->dims, n, x, c->t->a, y, NULL) != QUERN_OK)
 		return NULL;
-	}
 	return &y[v->producer_output];
 }
 
@@ -136,6 +134,8 @@ static const qn_tensor *follow(channels *c, qn_value *v)
 		t = pass_through(c, v, n);
 	else
 		t = run(c, v, n);
+	if (!t && !c->failed && n) /* arithmetic that does not take numbers of channels */
+		t = pass_through(c, v, n);
 	if (!t && !c->failed)
 		t = filled(c, v);
 	c->of[v->id] = t;

@@ -60,7 +60,7 @@ void qn_tag_add_factors(qn_tagger *t, qn_tag_members *m)
 		for (size_t k = 0; k < m->n; k++)
 			if (in_front_of(t, m->v[k].layer) == front)
 				bits |= m->v[k].bits;
-		if (bits == (QN_TAG_Q | QN_TAG_K | QN_TAG_V)) /* it makes the stream */
+		if ((bits & QN_TAG_Q) && bits != QN_TAG_Q) /* it makes the stream, not a factor of a projection */
 			continue;
 		QN_GROW(t->a, m->v, m->n, m->cap);
 		m->v[m->n++] = (qn_tag_member){.layer = front, .bits = bits};

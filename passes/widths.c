@@ -127,8 +127,7 @@ static range range_of(const float *v, int64_t n)
 
 static const char *cannot_hold(qn_arena *a, const qn_layer *l, qn_form f, const range *r)
 {
-	const qn_op *op = l->node->op;
-	bool linear = !strcmp(op->name, "Linear"), table = !strcmp(op->name, "Embedding");
+	bool linear = qn_node_is(l->node, "quern:Linear"), table = qn_node_is(l->node, "quern:Embedding");
 	if (f == QN_FORM_F32)
 		return NULL;
 	if (r->bad >= 0)

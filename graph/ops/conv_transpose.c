@@ -202,5 +202,5 @@ static qn_status emit(qn_emit *e)
 }
 
 const qn_op qn_op_conv_transpose = {
-	.name = "ConvTranspose", .hint = QN_HINT_CONTRACTION, .weight_input = 2, .min_in = 2, .max_in = 3,
+	.name = "ConvTranspose", .hint = QN_HINT_CONTRACTION, .traits = QN_CONVOLUTION, .weight_input = 2, .min_in = 2, .max_in = 3,
 	.infer = infer, .eval = eval, .emit = emit};

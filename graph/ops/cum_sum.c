@@ -1,3 +1,4 @@
+#include "graph/ops/_apart.h"
 #include "graph/ops/_cumulate.h"
 #include "graph/ops/_move.h"
 
@@ -17,6 +18,8 @@ static qn_status emit(qn_emit *e)
 	const char *x = qn_emit_ref(e, e->node->in[0]), *n = qn_emit_dim(e, s->dim[axis]);
 	if (type != QN_F32)
 		x = qn_emit_temp(e, "real", "tract_core_cast(%s, to='f32')", x);
+	if (qn_is_broadcast(e->node->in[0], s->rank, true))
+		x = qn_emit_apart(e, x);
 	const char *ones = qn_emit_temp(e, "triangle", "tract_core_trilu(tract_core_broadcast([[1.0]], shape=[%s, %s]), upper=%s, k=%d)", n, n,
 		reverse ? "false" : "true", !exclusive ? 0 : reverse ? -1 : 1);
 	char from[QN_MAX_RANK + 1] = {0}, to[QN_MAX_RANK + 1] = {0};

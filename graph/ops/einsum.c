@@ -1,3 +1,4 @@
+#include "graph/ops/_apart.h"
 #include "graph/ops/_einsum.h"
 #include "graph/ops/_gemm.h"
 
@@ -302,6 +303,8 @@ static qn_status emit(qn_emit *e)
 	for (int i = 0; i < n->n_in; i++) {
 		qn_term term = eq.in[i], m, right, k;
 		QN_TRY(operand_text(e, i, acc, &x, &term));
+		if (qn_dtype_is_float(acc) && qn_is_broadcast(n->in[i], rank[i], false))
+			x = qn_emit_apart(e, x);
 		qn_einsum_needed(&eq, &term, i, i ? &have : NULL, &kept);
 		if (i + 1 == n->n_in && i == 0)
 			kept = eq.out;

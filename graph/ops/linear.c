@@ -1,3 +1,4 @@
+#include "graph/ops/_apart.h"
 #include "graph/ops/_gemm.h"
 #include "graph/ops/_linear.h"
 
@@ -46,10 +47,10 @@ static qn_status emit(qn_emit *e)
 	const qn_node *n = e->node;
 	int rank = n->in[0]->fact.shape.rank;
 	const char *x = qn_emit_ranked(e, n->in[0], rank);
-	/* The engine folds a reshape that merges axes into the einsum by splitting the weight's axis, which breaks the blocks of Q4_0 (wrong results,
-	 * no error). A maximum with -inf changes nothing and keeps the two apart. */
-	if (n->in[1]->fact.type == QN_Q4_0 && merged_axis(n->in[0]))
-		x = qn_emit_temp(e, "rows", "max(%s, -inf)", x);
+	/* The engine folds a reshape that merges axes into the einsum by splitting the weight's axis, which breaks the blocks of Q4_0
+	 * (wrong results, no error). */
+	if ((n->in[1]->fact.type == QN_Q4_0 && merged_axis(n->in[0])) || qn_is_broadcast(n->in[0], rank, true))
+		x = qn_emit_apart(e, x);
 	const char *y = qn_linear_einsum(e, x, rank, qn_emit_ranked(e, n->in[1], 2), "f32");
 	if (qn_node_has_in(n, 2))
 		y = qn_arena_printf(e->arena, "%s + %s", qn_emit_temp(e, "product", "%s", y), qn_emit_ranked(e, n->in[2], rank));

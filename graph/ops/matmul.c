@@ -1,3 +1,4 @@
+#include "graph/ops/_apart.h"
 #include "graph/ops/_matmul.h"
 
 static qn_status infer(qn_call *c)
@@ -42,11 +43,25 @@ static qn_status eval(qn_call *c)
 	return QUERN_OK;
 }
 
+/* How many axes, from the end, the other operand may not have, or has with length 1. */
+static int own_axes(const qn_shape *s, const qn_shape *other)
+{
+	int n = 2;
+	for (int i = 3; i <= s->rank; i++)
+		if (i > other->rank || qn_dim_is(other->dim[other->rank - i], 1))
+			n = i;
+	return n;
+}
+
 static qn_status emit(qn_emit *e)
 {
 	qn_value *a = e->node->in[0], *b = e->node->in[1];
 	const char *ra = qn_emit_ref(e, a), *rb = qn_emit_ref(e, b);
 	qn_dtype t = a->fact.type;
+	if (qn_dtype_is_float(t) && qn_is_broadcast(a, own_axes(&a->fact.shape, &b->fact.shape), false))
+		ra = qn_emit_apart(e, ra);
+	if (qn_dtype_is_float(t) && qn_is_broadcast(b, own_axes(&b->fact.shape, &a->fact.shape), false))
+		rb = qn_emit_apart(e, rb);
 	/* the engine multiplies floats and 32-bit integers; f64 holds what 64-bit integers usually hold */
 	bool wide = t == QN_F64 || t == QN_I64 || t == QN_U64 || t == QN_U32;
 	qn_dtype acc = wide ? QN_F64 : qn_dtype_is_float(t) ? QN_F32 : QN_I32;

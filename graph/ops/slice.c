@@ -165,11 +165,33 @@ static void window(qn_dims *t, const axis_range *r, qn_dim *begin, qn_dim *end)
 	*end = qn_dim_add(t, r->start, qn_dim_const(1));
 }
 
+/* The engine pulls a stride through the views in front of it, and fails where one made or merged the axis: gathered instead. */
+static const char *strides_gathered(qn_emit *e, axis_range *r, const char *x)
+{
+	for (int i = 0; i < e->node->in[0]->fact.shape.rank; i++) {
+		if (r[i].whole || r[i].step == 1 || !qn_dim_is_const(r[i].start) || !qn_dim_is_const(r[i].len) || r[i].len.k < 1)
+			continue;
+		if (r[i].len.k == 1) {
+			r[i] = (axis_range){false, r[i].start, qn_dim_const(r[i].start.k + 1), r[i].len, 1};
+			continue;
+		}
+		qn_tensor *at = qn_tensor_new(e->arena, QN_I64, 1, &r[i].len.k);
+		for (int64_t k = 0; k < r[i].len.k; k++)
+			((int64_t *)(uintptr_t)at->data)[k] = r[i].start.k + k * r[i].step;
+		x = qn_emit_temp(e, "stride", "tract_core_gather(%s, %s, axis=%d)", x, qn_emit_constant(e, "at", at), i);
+		r[i].whole = true;
+	}
+	return x;
+}
+
 static qn_status emit(qn_emit *e)
 {
 	qn_call c = qn_move_call(e);
 	axis_range r[QN_MAX_RANK];
 	QN_TRY(find_ranges(&c, r));
+	const char *x = qn_emit_ref(e, e->node->in[0]), *from = x;
+	if (e->target == QN_TARGET_TRACT)
+		x = strides_gathered(e, r, x);
 	qn_text axes = {.arena = e->arena}, begin = axes, end = axes, stride = axes;
 	bool strided = false;
 	for (int i = 0, n = 0; i < c.in[0].shape.rank; i++) {
@@ -188,13 +210,14 @@ static qn_status emit(qn_emit *e)
 		qn_text_add(&stride, "%s%lld", comma, empty ? 1LL : (long long)r[i].step);
 		strided |= !empty && r[i].step != 1;
 	}
-	if (!axes.s)
+	if (!axes.s && x == from)
 		qn_move_emit_alias(e, 0, 0);
+	else if (!axes.s)
+		qn_emit_output(e, 0, "%s", x);
 	else if (strided)
-		qn_emit_output(e, 0, "slice(%s, axes=[%s], begin=[%s], end=[%s], stride=[%s])", qn_emit_ref(e, e->node->in[0]), axes.s,
-			begin.s, end.s, stride.s);
+		qn_emit_output(e, 0, "slice(%s, axes=[%s], begin=[%s], end=[%s], stride=[%s])", x, axes.s, begin.s, end.s, stride.s);
 	else
-		qn_emit_output(e, 0, "slice(%s, axes=[%s], begin=[%s], end=[%s])", qn_emit_ref(e, e->node->in[0]), axes.s, begin.s, end.s);
+		qn_emit_output(e, 0, "slice(%s, axes=[%s], begin=[%s], end=[%s])", x, axes.s, begin.s, end.s);
 	return QUERN_OK;
 }
 

@@ -34,7 +34,7 @@ qn_value *qn_gptq_residual(const qn_layer *l)
 	if (y->n_uses != 1 || y->is_output)
 		return NULL;
 	const qn_node *add = y->uses[0].node;
-	if (*add->domain || strcmp(add->op->name, "Add"))
+	if (!qn_node_is(add, "Add"))
 		return NULL;
 	qn_value *r = add->in[1 - y->uses[0].input];
 	const qn_shape *a = &r->fact.shape, *b = &l->node->out[0]->fact.shape;

@@ -37,7 +37,7 @@ static float constant_in(const qn_value *v, int depth)
 
 static bool applies_masks(const qn_node *n)
 {
-	return !*n->domain && (!strcmp(n->op->name, "Add") || !strcmp(n->op->name, "Where") || !strcmp(n->op->name, "Sub"));
+	return qn_node_is(n, "Add") || qn_node_is(n, "Where") || qn_node_is(n, "Sub");
 }
 
 float qn_mask_floor(const qn_value *v)

@@ -32,7 +32,7 @@ static bool kept_already(const qn_stats *s, uint64_t h)
 	return false;
 }
 
-void qn_stats_keep_rows(qn_stats *s, const float *x, int64_t rows)
+void qn_stats_keep_rows(qn_stats *s, const float *x, int64_t rows, int half)
 {
 	int64_t worst = s->n_rows == QN_STATS_ROWS ? largest_hash(s) : -1;
 	for (int64_t r = 0; r < rows; r++) {
@@ -42,6 +42,7 @@ void qn_stats_keep_rows(qn_stats *s, const float *x, int64_t rows)
 			continue;
 		int64_t to = worst >= 0 ? worst : s->n_rows++;
 		s->row_hash[to] = h;
+		s->row_half[to] = (uint8_t)half;
 		memcpy(s->rows + to * s->channels, row, (size_t)s->channels * sizeof *row);
 		worst = s->n_rows == QN_STATS_ROWS ? largest_hash(s) : -1;
 	}
@@ -50,6 +51,7 @@ void qn_stats_keep_rows(qn_stats *s, const float *x, int64_t rows)
 typedef struct place {
 	uint64_t hash;
 	int64_t from;
+	uint8_t half;
 } place;
 
 static int by_hash(const void *a, const void *b)
@@ -63,12 +65,13 @@ void qn_stats_sort_rows(qn_stats *s, qn_arena *scratch)
 	place *order = QN_NEW(scratch, place, s->n_rows + 1);
 	float *rows = QN_NEW(scratch, float, s->n_rows *s->channels + 1);
 	for (int64_t i = 0; i < s->n_rows; i++)
-		order[i] = (place){s->row_hash[i], i};
+		order[i] = (place){s->row_hash[i], i, s->row_half[i]};
 	qsort(order, (size_t)s->n_rows, sizeof *order, by_hash);
 	for (int64_t i = 0; i < s->n_rows; i++)
 		memcpy(rows + i * s->channels, s->rows + order[i].from * s->channels, (size_t)s->channels * sizeof *rows);
 	for (int64_t i = 0; i < s->n_rows; i++) {
 		s->row_hash[i] = order[i].hash;
+		s->row_half[i] = order[i].half;
 		memcpy(s->rows + i * s->channels, rows + i * s->channels, (size_t)s->channels * sizeof *rows);
 	}
 }

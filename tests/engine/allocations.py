@@ -1,5 +1,5 @@
 """Allocation and configuration files through the command: save, load and compile give the same bytes; names mean what the user sees; slips are refused."""
-import json, pathlib, shutil, tempfile
+import json, pathlib, shutil, sys, tempfile
 from archives import digest
 from common import MODELS, ROOT, SHARED, Broken, Tally, compile_model, need, quern
 
@@ -92,6 +92,21 @@ def with_rounding(folder):
     compile_model(model, folder / "b", "--load-bits", folder / "a.json", "--calib", samples)
     compile_model(model, folder / "c", "--load-bits", folder / "a.json", "--rounding", "mse")
     return digest(folder / "a") == digest(folder / "b") != digest(folder / "c"), "gptq"
+
+
+def with_errors(folder):
+    """An evaluation saves what each layer cost; loading keeps it while the widths stay."""
+    model = chain(folder / "m.onnx", ["/a/MatMul", "/b/MatMul"])
+    np.savez(folder / "s.npz", x=np.random.default_rng(1).standard_normal((40, 64)).astype(np.float32))
+    done = quern("eval", model, "--eval", folder / "s.npz", "--layer", "a=4", "--layer", "b=8", "--save-bits", folder / "a.json")
+    if done.returncode:
+        raise Broken(done.stderr.strip()[-300:])
+    validate(folder / "a.json")
+    compile_model(model, folder / "b", "--load-bits", folder / "a.json", "--layer", "b=4", "--save-bits", folder / "b.json")
+    first, second = layers_of(folder / "a.json"), layers_of(folder / "b.json")
+    a, b = first["/a/MatMul"]["error"], first["/b/MatMul"]["error"]
+    kept = second["/a/MatMul"].get("error") == a and "error" not in second["/b/MatMul"]
+    return kept and 0.9 < a["cosine"] < 1 and 10 < a["sqnrDb"] < 40 and a["largestError"] > 0 and set(b) <= set(a), f"{a}"
 
 
 def fused(folder):
@@ -250,10 +265,12 @@ def main():
     for method in range(4):
         flags = ["--config", ROOT / "tests" / "engine" / "mixed.config.json", "--method", method]
         cases.append((f"calibrated, method {method}", lambda f, flags=flags: save_load(f, MODEL, [*flags, "--calib", few_samples(f)])))
-    cases += [("rounding with samples", with_rounding), ("fused", fused), ("fingerprint", fingerprints), ("by hand", by_hand), ("precedence", precedence),
+    cases += [("rounding with samples", with_rounding), ("errors", with_errors), ("fused", fused), ("fingerprint", fingerprints), ("by hand", by_hand), ("precedence", precedence),
               ("V47 components", component_match), ("V48 no match", matches_nothing), ("V49 names", names_of_the_user), ("V50 odd names", odd_names),
               ("failure", files_on_failure)]
     for name, call in cases:
+        if len(sys.argv) > 1 and sys.argv[1] not in name:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             tally.attempt(name, lambda: call(pathlib.Path(folder)))
     tally.end()

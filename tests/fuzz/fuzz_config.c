@@ -1,4 +1,4 @@
-/* fuzz_config.c - any bytes go into the readers of configurations and of allocations; a configuration that is accepted must survive being written and read again. */
+/* fuzz_config.c - any bytes go into the readers of configurations and of allocations; an accepted configuration survives being written and read. */
 #include "passes/allocation.h"
 
 #include <stdlib.h>

@@ -141,7 +141,7 @@ static void ranges_and_types(void **state)
 		refuses(one(f, f->snake, "null"), f->snake, "null");
 		if (!is_number(f))
 			continue;
-		refuses(one(f, f->json, "\"8\""), last, "\"8\"", "a string", range);
+		refuses(one(f, f->json, "\"8\""), last, "the string \"8\"", range);
 		refuses(one(f, f->json, "[1]"), last, "a list", range);
 		if (f->kind == QN_FIELD_BOOL) {
 			refuses(one(f, f->json, "1"), last, "1", "true or false");

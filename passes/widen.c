@@ -1,0 +1,77 @@
+/* widen.c - graphs of half floats are computed in f32.
+ *
+ * needs: types of all values (shapes). gives: no f16 or bf16 value but the graph's inputs and outputs, which keep their declared types behind a Cast;
+ * half constants are recipes that cast their weight, so that nothing is copied. spoils: facts (infer again). */
+#include "passes/passes.h"
+
+enum { ONNX_F32 = 1, ONNX_F16 = 10, ONNX_BF16 = 16 };
+
+static bool is_half(qn_dtype t) { return t == QN_F16 || t == QN_BF16; }
+
+/* Before the first node, so that every reader comes after it. */
+static qn_value *cast(qn_graph *g, qn_value *v, qn_dtype to)
+{
+	qn_value *y = qn_graph_apply(g, g->first, "Cast", qn_arena_printf(g->arena, "%s.%s", v->name, qn_dtype_name(to)), &v, 1);
+	qn_node_set_int(g, y->producer, "to", to == QN_F32 ? ONNX_F32 : to == QN_F16 ? ONNX_F16 : ONNX_BF16);
+	y->fact = (qn_fact){to, v->fact.shape, NULL};
+	y->is_const = v->is_const;
+	y->weight = v->weight;
+	return y;
+}
+
+static void widen_source(qn_graph *g, qn_value *v)
+{
+	if (!v->n_uses && !v->is_output)
+		return;
+	qn_value *y = cast(g, v, QN_F32);
+	qn_value_replace_except(g, v, y, y->producer);
+}
+
+/* An attribute that names an element type, or holds a number of one. */
+static void widen_attributes(qn_graph *g, qn_node *n)
+{
+	static const char *const types[] = {"to", "dtype", "output_datatype", "output_dtype"};
+	for (size_t i = 0; i < QN_LEN(types); i++) {
+		int64_t to = qn_node_int(n, types[i], 0);
+		if (to == ONNX_F16 || to == ONNX_BF16)
+			qn_node_set_int(g, n, types[i], ONNX_F32);
+	}
+	const qn_attr *value = qn_node_attr(n, "value");
+	if (!value || value->kind != QN_ATTR_TENSOR || !value->t || !is_half(value->t->type))
+		return;
+	qn_tensor *t = qn_tensor_new(g->arena, QN_F32, value->t->rank, value->t->dim);
+	qn_convert(value->t->data, value->t->type, (void *)(uintptr_t)t->data, QN_F32, qn_tensor_count(t));
+	qn_node_set_tensor(g, n, "value", t);
+}
+
+static void narrow_output(qn_graph *g, int i, qn_dtype to)
+{
+	qn_value *v = g->outputs[i];
+	qn_value *y = qn_graph_apply(g, NULL, "Cast", g->output_names[i], &v, 1);
+	qn_node_set_int(g, y->producer, "to", to == QN_F16 ? ONNX_F16 : ONNX_BF16);
+	y->fact = (qn_fact){to, v->fact.shape, NULL};
+	y->is_output = true;
+	g->outputs[i] = y;
+	v->is_output = false;
+	for (int k = 0; k < g->n_outputs; k++)
+		v->is_output |= g->outputs[k] == v;
+}
+
+qn_status qn_pass_widen(qn_graph *g, qn_pass_env *env)
+{
+	size_t n_values = g->n_values;
+	qn_dtype *wanted = QN_NEW(env->scratch, qn_dtype, g->n_outputs);
+	for (int i = 0; i < g->n_outputs; i++)
+		wanted[i] = g->outputs[i]->fact.type;
+	for (qn_node *n = g->first; n; n = n->next)
+		widen_attributes(g, n);
+	for (size_t i = 0; i < n_values; i++) {
+		qn_value *v = g->values[i];
+		if (v && !v->producer && is_half(v->fact.type))
+			widen_source(g, v);
+	}
+	for (int i = 0; i < g->n_outputs; i++)
+		if (is_half(wanted[i]))
+			narrow_output(g, i, wanted[i]);
+	return QUERN_OK;
+}
