@@ -16,6 +16,7 @@ typedef struct sample {
 	bool is_folder;                  /* a test_data_set */
 	const qn_tensor *const *inputs;  /* of a host program */
 	uint64_t content;                /* a hash of its inputs, once qn_samples_sort ran */
+	size_t rank;                     /* samples of other content before it */
 } sample;
 
 struct qn_samples {
@@ -288,14 +289,10 @@ qn_status qn_samples_sort(qn_samples *s)
 	}
 	if (status == QUERN_OK)
 		qsort(s->v, s->n, sizeof *s->v, by_content);
+	for (size_t i = 1; i < s->n && status == QUERN_OK; i++)
+		s->v[i].rank = s->v[i - 1].rank + (s->v[i].content != s->v[i - 1].content);
 	qn_arena_release(&a);
 	return status;
 }
 
-size_t qn_samples_rank(const qn_samples *s, size_t i)
-{
-	size_t rank = 0;
-	for (size_t k = 1; k <= i; k++)
-		rank += s->v[k].content != s->v[k - 1].content;
-	return rank;
-}
+size_t qn_samples_rank(const qn_samples *s, size_t i) { return s->v[i].rank; }

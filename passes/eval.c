@@ -71,9 +71,24 @@ typedef struct pair {
 	qn_arena scratch;
 } pair;
 
-static qn_status compare(pair *p, item *it, const qn_tensor *got)
+/* A layer's result without the factors of the layers that read it. */
+static const qn_tensor *undivided(pair *p, const item *it, const qn_tensor *got)
+{
+	const float *by = it->output < 0 ? p->e->got->plan.layers[it->layer].divided : NULL;
+	int64_t n = by ? got->dim[got->rank - 1] : 0, count = qn_tensor_count(got);
+	if (!n)
+		return got;
+	qn_tensor *t = qn_tensor_new(&p->scratch, QN_F32, got->rank, got->dim);
+	const float *v = qn_tensor_f32(&p->scratch, got);
+	for (int64_t i = 0; i < count; i++)
+		((float *)(uintptr_t)t->data)[i] = v[i] * by[i % n];
+	return t;
+}
+
+static qn_status compare(pair *p, item *it, const qn_tensor *computed)
 {
 	qn_ctx *ctx = p->e->ctx;
+	const qn_tensor *got = undivided(p, it, computed);
 	const qn_tensor *exact = qn_exec_value(p->exact, it->exact);
 	const char *name = it->output >= 0 ? p->e->exact->graph->output_names[it->output] : it->exact->name;
 	if (!exact || exact->rank != got->rank || memcmp(exact->dim, got->dim, (size_t)got->rank * sizeof *got->dim))

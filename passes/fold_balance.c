@@ -130,7 +130,7 @@ static qn_status rows_fit(const fold *f, const qn_layer *l, qn_arena *scratch, b
 
 static qn_status into_linear(const fold *f, qn_node *n, bool *done)
 {
-	const qn_layer *l = qn_plan_find(f->plan, n);
+	qn_layer *l = qn_plan_find(f->plan, n);
 	if (n->op != qn_op_find("quern", "Linear") || !l || !n->in[1]->is_const)
 		return QUERN_OK;
 	qn_arena scratch;
@@ -149,6 +149,7 @@ static qn_status into_linear(const fold *f, qn_node *n, bool *done)
 		qn_node_set_input(f->g, n, 1, scaled_weight(f->g, n, n->in[1], by));
 		if (bias)
 			set_vector(f, n, 2, bias);
+		l->divided = f->m;
 		*done = true;
 	}
 	qn_arena_release(&scratch);

@@ -5,6 +5,7 @@
 #include "passes/pass.h"
 
 qn_status qn_pass_shapes(qn_graph *g, qn_pass_env *env);
+qn_status qn_pass_merge(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_widen(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_dense(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_canonicalize(qn_graph *g, qn_pass_env *env);

@@ -9,6 +9,7 @@ static const struct {
 	const char *what;
 } passes[] = {
 	{"shapes", qn_pass_shapes, "lower fused operators, infer symbolic shapes, fold what is known"},
+	{"merge", qn_pass_merge, "what is computed twice is computed once"},
 	{"widen", qn_pass_widen, "half floats are computed in f32"},
 	{"dense", qn_pass_dense, "rows chosen by a mask become all rows, masked"},
 	{"shapes", qn_pass_shapes, "the same, with the new types and with sizes that no longer depend on data"},

@@ -71,6 +71,7 @@ typedef struct qn_layer {
 	const qn_tensor *ready_weight; /* of the form's type, [n, k] */
 	const qn_tensor *ready_scale;  /* f32 [n], for i8 */
 	const qn_tensor *ready_bias;   /* f32 [n]: replaces the bias (or is one where there was none) */
+	const float *divided;    /* [n]: the result was divided by it, channel by channel, for the layers that read it; NULL: it was not */
 	qn_value *joined;        /* of a layer that was split by rows (node NULL): its parts' results in order */
 	qn_origin origin;
 	qn_form form;

@@ -116,10 +116,25 @@ static void keep_result(qn_graph *g, qn_value *v, const qn_tensor *y)
 	v->is_const = v->fact.value->type != QN_DIM;
 }
 
+/* A constant goes by the name of the initializer that its elements come from: the one that it moves or converts, else the largest that it is
+ * computed from, where that has as many elements (a slice, a scaled or a normalized weight). */
 static void note_weight(qn_node *n)
 {
-	if ((n->op->traits & QN_KEEPS_WEIGHT) && n->out[0] && n->in[0])
-		n->out[0]->weight = n->in[0]->weight;
+	if (!n->out[0])
+		return;
+	if (n->op->traits & QN_KEEPS_WEIGHT) {
+		n->out[0]->weight = n->in[0] ? n->in[0]->weight : NULL;
+		return;
+	}
+	const qn_value *largest = NULL;
+	for (int i = 0; i < n->n_in; i++)
+		if (n->in[i] && n->in[i]->weight && qn_dtype_is_float(n->in[i]->fact.type) && all_const_shape(&n->in[i]->fact) &&
+			(!largest || fact_count(&n->in[i]->fact) > fact_count(&largest->fact)))
+			largest = n->in[i];
+	for (int i = 0; i < n->n_out; i++)
+		if (n->out[i] && n->out[i]->fact.type != QN_NONE && qn_dtype_is_float(n->out[i]->fact.type))
+			n->out[i]->weight = largest && all_const_shape(&n->out[i]->fact) && fact_count(&n->out[i]->fact) <= fact_count(&largest->fact) ?
+				largest->weight : NULL;
 }
 
 static qn_status fold(qn_graph *g, qn_node *n)

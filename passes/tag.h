@@ -41,7 +41,7 @@ typedef struct qn_tag_members {
 	size_t n, cap;
 } qn_tag_members;
 qn_tag_member *qn_tag_member_of(const qn_tag_members *m, const qn_layer *l); /* NULL: not among them */
-/* Adds the layers in front of the members whose results only members read: the first of two factors of a projection. */
+/* Adds the layers in front of the members whose results only members read: the first of two factors of a projection of low rank. */
 void qn_tag_add_factors(qn_tagger *t, qn_tag_members *m);
 /* Whether no query has a source in common with a value. */
 bool qn_tag_is_cross(qn_tagger *t, const qn_tag_members *m);

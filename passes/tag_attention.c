@@ -231,11 +231,38 @@ static qn_status tag_softmax(qn_tagger *t, qn_node *softmax, int *block)
 	return give_roles(t, &members, &readers, block);
 }
 
+/* Attention without a softmax multiplies in the other order: query x (key x value). n is the outer product with the query on side `side`. */
+static qn_status tag_linear(qn_tagger *t, qn_node *n, int side, int *block)
+{
+	back_walk query = back_from(t, n->in[side]), inner = back_from(t, n->in[1 - side]);
+	if (!query.layers.n || query.products.n || inner.layers.n || inner.products.n != 1)
+		return QUERN_OK;
+	qn_tag_members members = {0};
+	note_layers(&members, t, &query, QN_TAG_Q, n->in[side]);
+	for (int i = 0; i < 2; i++) {
+		qn_value *operand = inner.products.v[0]->in[i];
+		back_walk w = back_from(t, operand);
+		if (!w.layers.n || w.products.n)
+			return QUERN_OK;
+		note_layers(&members, t, &w, i == side ? QN_TAG_K : QN_TAG_V, operand);
+	}
+	if (members.n < 3) /* some have roles already, or one layer serves as several: another kind of product */
+		return QUERN_OK;
+	qn_nodes readers = {0};
+	find_readers(t, n->out[0], QN_NEW(t->a, uint8_t, t->g->n_values), &readers);
+	return give_roles(t, &members, &readers, block);
+}
+
 qn_status qn_tag_attention(qn_tagger *t)
 {
 	int block = -1;
-	for (qn_node *n = t->g->first; n; n = n->next)
-		if (n->op->hint == QN_HINT_SOFTMAX && n->out[0] && !n->out[0]->is_const)
+	for (qn_node *n = t->g->first; n; n = n->next) {
+		if (!n->out[0] || n->out[0]->is_const)
+			continue;
+		if (n->op->hint == QN_HINT_SOFTMAX)
 			QN_TRY(tag_softmax(t, n, &block));
+		for (int side = 0; side < 2 && is_product(t, n); side++)
+			QN_TRY(tag_linear(t, n, side, &block));
+	}
 	return QUERN_OK;
 }

@@ -11,7 +11,7 @@ typedef struct ahead {
 	uint8_t *seen;
 	bool to_the_end; /* whether to go on behind selections and products of activations */
 	qn_nodes layers;
-	bool residual, output, selection, product;
+	bool residual, output, selection, product, convolution;
 } ahead;
 
 /* Whether v is of the stream, or the stream with other branches added to it already. */
@@ -55,6 +55,7 @@ static void look_ahead(ahead *w, qn_value *v)
 		}
 		if (n->op->hint == QN_HINT_CONTRACTION && !mixes_neighbours(w->t, n)) {
 			w->product |= !w->t->of_node[n->id];
+			w->convolution |= w->t->of_node[n->id] != NULL;
 			if (!w->to_the_end || w->t->of_node[n->id])
 				continue;
 		}
@@ -82,6 +83,17 @@ static ahead ahead_of(qn_tagger *t, const qn_layer *l, const uint8_t *stream, bo
 	ahead w = {.t = t, .stream = stream, .seen = QN_NEW(t->a, uint8_t, t->g->n_values), .to_the_end = to_the_end};
 	look_ahead(&w, l->node->out[0]);
 	return w;
+}
+
+/* Everything that v is computed from. A sum with any of it is a branch that ends, not a result. */
+static void mark_before(const qn_value *v, uint8_t *before)
+{
+	const qn_node *n = v->producer;
+	for (int i = 0; n && i < n->n_in; i++)
+		if (n->in[i] && !n->in[i]->is_const && !before[n->in[i]->id]) {
+			before[n->in[i]->id] = 1;
+			mark_before(n->in[i], before);
+		}
 }
 
 static const uint8_t *stream_of(qn_tagger *t, const qn_layer *l)
@@ -124,7 +136,9 @@ static void tag_ffn(qn_tagger *t, qn_layer *l)
 /* Backward over the layers: what reaches an output through nothing but heads is head. */
 static bool tag_head(qn_tagger *t, qn_layer *l)
 {
-	ahead w = ahead_of(t, l, stream_of(t, l), true);
+	uint8_t *before = QN_NEW(t->a, uint8_t, t->g->n_values);
+	mark_before(l->node->out[0], before);
+	ahead w = ahead_of(t, l, before, true);
 	if (w.residual || (!w.output && !w.layers.n))
 		return false;
 	for (size_t i = 0; i < w.layers.n; i++)
@@ -150,6 +164,8 @@ static void give_reason(qn_tagger *t, qn_layer *l)
 		l->why = "it chooses (a router): its result is compared, not multiplied";
 	else if (w.layers.n)
 		l->why = "a projection outside the residual branches";
+	else if (w.convolution)
+		l->why = "it feeds a convolution that mixes channels and neighbours";
 	else if (w.product)
 		l->why = "it feeds a product of activations that is no attention";
 	else

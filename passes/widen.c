@@ -1,6 +1,6 @@
 /* widen.c - graphs of half floats are computed in f32.
  *
- * needs: types of all values (shapes). gives: no f16 or bf16 value but the graph's inputs and outputs, which keep their declared types behind a Cast;
+ * needs: types of all values (shapes). gives: no f16 or bf16 value but the graph's f16 inputs and outputs, which keep their type behind a Cast;
  * half constants are recipes that cast their weight, so that nothing is copied. spoils: facts (infer again). */
 #include "passes/passes.h"
 
@@ -9,11 +9,11 @@ enum { ONNX_F32 = 1, ONNX_F16 = 10, ONNX_BF16 = 16 };
 static bool is_half(qn_dtype t) { return t == QN_F16 || t == QN_BF16; }
 
 /* Before the first node, so that every reader comes after it. */
-static qn_value *cast(qn_graph *g, qn_value *v, qn_dtype to)
+static qn_value *widened(qn_graph *g, qn_value *v)
 {
-	qn_value *y = qn_graph_apply(g, g->first, "Cast", qn_arena_printf(g->arena, "%s.%s", v->name, qn_dtype_name(to)), &v, 1);
-	qn_node_set_int(g, y->producer, "to", to == QN_F32 ? ONNX_F32 : to == QN_F16 ? ONNX_F16 : ONNX_BF16);
-	y->fact = (qn_fact){to, v->fact.shape, NULL};
+	qn_value *y = qn_graph_apply(g, g->first, "Cast", qn_arena_printf(g->arena, "%s.f32", v->name), &v, 1);
+	qn_node_set_int(g, y->producer, "to", ONNX_F32);
+	y->fact = (qn_fact){QN_F32, v->fact.shape, NULL};
 	y->is_const = v->is_const;
 	y->weight = v->weight;
 	return y;
@@ -21,9 +21,14 @@ static qn_value *cast(qn_graph *g, qn_value *v, qn_dtype to)
 
 static void widen_source(qn_graph *g, qn_value *v)
 {
+	if (v->is_input && v->fact.type == QN_BF16) {
+		qn_log(g->ctx, QUERN_LOG_WARN, "input '%s' is bf16 in the model and f32 in the archive: the engine has no bf16", v->name);
+		v->fact.type = QN_F32;
+		return;
+	}
 	if (!v->n_uses && !v->is_output)
 		return;
-	qn_value *y = cast(g, v, QN_F32);
+	qn_value *y = widened(g, v);
 	qn_value_replace_except(g, v, y, y->producer);
 }
 
@@ -44,12 +49,12 @@ static void widen_attributes(qn_graph *g, qn_node *n)
 	qn_node_set_tensor(g, n, "value", t);
 }
 
-static void narrow_output(qn_graph *g, int i, qn_dtype to)
+static void narrow_output(qn_graph *g, int i)
 {
 	qn_value *v = g->outputs[i];
 	qn_value *y = qn_graph_apply(g, NULL, "Cast", g->output_names[i], &v, 1);
-	qn_node_set_int(g, y->producer, "to", to == QN_F16 ? ONNX_F16 : ONNX_BF16);
-	y->fact = (qn_fact){to, v->fact.shape, NULL};
+	qn_node_set_int(g, y->producer, "to", ONNX_F16);
+	y->fact = (qn_fact){QN_F16, v->fact.shape, NULL};
 	y->is_output = true;
 	g->outputs[i] = y;
 	v->is_output = false;
@@ -70,8 +75,11 @@ qn_status qn_pass_widen(qn_graph *g, qn_pass_env *env)
 		if (v && !v->producer && is_half(v->fact.type))
 			widen_source(g, v);
 	}
-	for (int i = 0; i < g->n_outputs; i++)
-		if (is_half(wanted[i]))
-			narrow_output(g, i, wanted[i]);
+	for (int i = 0; i < g->n_outputs; i++) {
+		if (wanted[i] == QN_F16)
+			narrow_output(g, i);
+		else if (wanted[i] == QN_BF16)
+			qn_log(g->ctx, QUERN_LOG_WARN, "output '%s' is bf16 in the model and f32 in the archive: the engine has no bf16", g->output_names[i]);
+	}
 	return QUERN_OK;
 }

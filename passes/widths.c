@@ -53,6 +53,8 @@ static void ask_by_role(const quern_config *c, qn_layer *l)
 	} else if (l->role != QN_ROLE_NONE) {
 		l->weight_bits = role_bits(c, l->role, &l->origin);
 		l->act_bits = role_act_bits(c, l->role);
+	} else if (l->stored_type == QN_F16 && l->node->op->domain && !strcmp(l->node->op->domain, "quern")) {
+		l->weight_bits = 16; /* as in the file; only these operators have a form for it */
 	}
 }
 
