@@ -96,6 +96,20 @@ static void print_json(const quern_model *m)
 	printf("{\"layers\": [");
 	for (size_t i = 0; i < quern_model_layers(m); i++)
 		print_json_layer(m, i);
+	printf("\n], \"attentions\": [");
+	for (size_t i = 0; i < quern_model_attentions(m); i++) {
+		quern_attention a;
+		quern_model_attention(m, i, &a);
+		printf("%s\n  {\"node\": ", i ? "," : "");
+		cli_json_string(stdout, a.node);
+		printf(", \"block\": %d, \"cross\": %s, \"heads\": ", a.block, a.cross ? "true" : "false");
+		if (a.heads)
+			printf("%lld", (long long)a.heads);
+		else
+			printf("null");
+		printf(", \"rotary\": %s, \"mask\": \"%s\", \"positionBias\": %s}", a.rotary ? "true" : "false", a.mask,
+			a.position_bias ? "true" : "false");
+	}
 	printf("\n], \"otherBytes\": %llu}\n", (unsigned long long)quern_model_other_bytes(m));
 }
 
@@ -122,6 +136,19 @@ static void print_table(const quern_model *m)
 		cli_bytes(quern_model_other_bytes(m)));
 }
 
+static void print_attentions(const quern_model *m)
+{
+	for (size_t i = 0; i < quern_model_attentions(m); i++) {
+		quern_attention a;
+		char heads[48] = "";
+		quern_model_attention(m, i, &a);
+		if (a.heads)
+			snprintf(heads, sizeof heads, ", %lld heads", (long long)a.heads);
+		printf("block %d: %sattention%s%s%s, mask %s: %s\n", a.block, a.cross ? "cross " : "", heads, a.rotary ? ", rotary" : "",
+			a.position_bias ? ", position bias" : "", a.mask, a.node);
+	}
+}
+
 int cmd_inspect(int argc, char **argv)
 {
 	options o = {0};
@@ -143,6 +170,8 @@ int cmd_inspect(int argc, char **argv)
 				fputs(quern_model_dump(m), stdout);
 			else
 				(o.json ? print_json : print_table)(m);
+			if (!o.dump && !o.json)
+				print_attentions(m);
 		}
 		quern_model_free(m);
 	}

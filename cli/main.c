@@ -23,6 +23,16 @@ static void print_commands(FILE *f)
 		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].about);
 }
 
+/* A result that could not be written is a failure. */
+static int finish(int code)
+{
+	if (fflush(stdout) && code == EXIT_DONE) {
+		perror("quern: cannot write the result");
+		return EXIT_FAILED;
+	}
+	return code;
+}
+
 int main(int argc, char **argv)
 {
 	cli_choose_kernels(argv);
@@ -32,15 +42,15 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help") || !strcmp(argv[1], "-h")) {
 		print_commands(stdout);
-		return EXIT_DONE;
+		return finish(EXIT_DONE);
 	}
 	if (!strcmp(argv[1], "--version")) {
 		puts("quern " QUERN_VERSION);
-		return EXIT_DONE;
+		return finish(EXIT_DONE);
 	}
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+			return finish(commands[i].run(argc - 1, argv + 1));
 	fprintf(stderr, "quern: no command '%s'\n", argv[1]);
 	print_commands(stderr);
 	return EXIT_USAGE;

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 qn_status qn_fail(qn_ctx *ctx, qn_status status, const char *fmt, ...)
 {
@@ -28,6 +29,24 @@ qn_status qn_prefix(qn_ctx *ctx, qn_status status, const char *fmt, ...)
 	if (snprintf(ctx->message + n, room, ": %s", old) < 0)
 		ctx->message[n] = '\0';
 	return status;
+}
+
+void qn_source_note(qn_ctx *ctx, uint64_t device, uint64_t inode)
+{
+	int i = ctx->n_sources++ % (int)QN_LEN(ctx->sources);
+	ctx->sources[i].device = device;
+	ctx->sources[i].inode = inode;
+}
+
+qn_status qn_source_spare(qn_ctx *ctx, const char *path)
+{
+	struct stat st;
+	if (stat(path, &st))
+		return QUERN_OK;
+	for (int i = 0; i < ctx->n_sources && i < (int)QN_LEN(ctx->sources); i++)
+		if (ctx->sources[i].device == (uint64_t)st.st_dev && ctx->sources[i].inode == (uint64_t)st.st_ino)
+			QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s' is a file that was read; choose another name for the output", path);
+	return QUERN_OK;
 }
 
 void qn_log(qn_ctx *ctx, quern_log_level level, const char *fmt, ...)

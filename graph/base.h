@@ -31,6 +31,10 @@ typedef struct qn_ctx {
 	int threads;        /* 0: as many as the machine has */
 	jmp_buf *on_memory; /* where an exhausted heap unwinds to; set by QN_ENTER */
 	char message[4096]; /* the text of the last failure */
+	struct {
+		uint64_t device, inode;
+	} sources[64]; /* files that were read through this context; writers refuse to replace them */
+	int n_sources;
 } qn_ctx;
 
 /* Returns its status argument after it wrote the message. Form: lower case, what failed first, subjects in
@@ -38,6 +42,10 @@ typedef struct qn_ctx {
 qn_status qn_fail(qn_ctx *ctx, qn_status status, const char *fmt, ...) QN_PRINTF(3, 4);
 /* Puts "text: " before the present message; returns `status` unchanged. Each layer adds its part on the way out. */
 qn_status qn_prefix(qn_ctx *ctx, qn_status status, const char *fmt, ...) QN_PRINTF(3, 4);
+/* Notes a file that is being read (of very many, the last 64 are remembered). */
+void qn_source_note(qn_ctx *ctx, uint64_t device, uint64_t inode);
+/* QUERN_ERR_CONFIG when `path` is one of the noted files: what the user gives is never overwritten. */
+qn_status qn_source_spare(qn_ctx *ctx, const char *path);
 /* A line for the host's log callback; the library itself never prints. */
 void qn_log(qn_ctx *ctx, quern_log_level level, const char *fmt, ...) QN_PRINTF(3, 4);
 

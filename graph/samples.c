@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <unistd.h>
 
 typedef struct sample {
 	const char *path;
@@ -96,6 +97,8 @@ qn_status qn_samples_open(qn_graph *g, const char *path, qn_arena *a, qn_samples
 	qn_samples *s = qn_samples_memory(g, a);
 	if (is_folder(path))
 		QN_TRY(scan(s, path));
+	else if (access(path, R_OK))
+		QN_FAIL(g->ctx, QUERN_ERR_IO, "cannot read samples '%s': %s", path, strerror(errno));
 	else
 		add(s, (sample){.path = qn_arena_strdup(a, path)});
 	if (!s->n)

@@ -68,6 +68,7 @@ qn_status qn_model_can_save_bits(const quern_model *m, qn_arena *a)
 	struct stat st;
 	if (!path)
 		return QUERN_OK;
+	QN_TRY(qn_source_spare(m->ctx, path));
 	const char *slash = strrchr(path, '/');
 	const char *folder = !slash ? "." : slash == path ? "/" : qn_arena_strndup(a, path, (size_t)(slash - path));
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))

@@ -96,10 +96,15 @@ static bool is_matrix(const qn_value *v)
 static void matmul_to_linear(qn_graph *g, qn_node *n)
 {
 	qn_value *x = n->in[0], *w = n->in[1];
-	if (x->is_const || x->fact.type != QN_F32 || !is_matrix(w) || x->fact.shape.rank < 1 || w->fact.shape.rank > x->fact.shape.rank + (x->fact.shape.rank == 1))
+	int rank = x->fact.shape.rank;
+	if (x->is_const || x->fact.type != QN_F32 || !is_matrix(w) || rank < 1 || (rank == 1 && w->fact.shape.rank > 2))
 		return;
-	if (w->fact.shape.rank > 2 && w->fact.shape.rank > x->fact.shape.rank)
-		return;
+	if (w->fact.shape.rank > rank && rank > 1) { /* the unit axes of the weight are axes of the result */
+		qn_shape wide = {.rank = w->fact.shape.rank};
+		for (int i = 0; i < wide.rank; i++)
+			wide.dim[i] = i < wide.rank - rank ? qn_dim_const(1) : x->fact.shape.dim[i - (wide.rank - rank)];
+		x = qn_linear_reshape(g, n, qn_arena_printf(g->arena, "%s.wide", n->name), x, &wide);
+	}
 	qn_value *in[] = {x, transposed(g, n, as_matrix(g, n, w))};
 	qn_node_become(g, n, qn_op_find("quern", "Linear"), in, 2);
 }
@@ -138,15 +143,21 @@ static void gemm_to_linear(qn_graph *g, qn_node *n)
 	bool trans_a = qn_node_int(n, "transA", 0), trans_b = qn_node_int(n, "transB", 0);
 	float alpha = qn_node_float(n, "alpha", 1), beta = qn_node_float(n, "beta", 1);
 	qn_dim width = w->fact.shape.dim[trans_b ? 0 : 1];
-	if (c && beta != 0 && !is_bias(c, width))
-		return;
+	bool apart = c && beta != 0 && !is_bias(c, width); /* added after the product, by a node of its own */
 	if (trans_a) {
 		static const int64_t swap[] = {1, 0};
 		x = qn_linear_transpose(g, n, qn_arena_printf(g->arena, "%s.T", n->name), x, swap);
 	}
 	qn_value *in[3] = {scaled(g, n, x, alpha), trans_b ? w : transposed(g, n, w), NULL};
-	if (c && beta != 0)
+	if (c && beta != 0 && !apart)
 		in[2] = scaled(g, n, as_vector(g, n, c), beta);
+	if (apart) {
+		qn_node *product = qn_graph_node(g, n, qn_op_find("quern", "Linear"), qn_arena_printf(g->arena, "%s.product", n->name), in, 2, 1);
+		product->out[0]->fact = (qn_fact){QN_F32, n->out[0]->fact.shape, NULL};
+		qn_value *sum[] = {product->out[0], scaled(g, n, c, beta)};
+		qn_node_become(g, n, qn_op_find("", "Add"), sum, 2);
+		return;
+	}
 	qn_node_become(g, n, qn_op_find("quern", "Linear"), in, in[2] ? 3 : 2);
 }
 

@@ -81,10 +81,23 @@ typedef struct qn_layer {
 	const qn_layer_error *error; /* NULL: not measured */
 } qn_layer;
 
+/* What is known of an attention besides the layers around it. */
+typedef struct qn_attention {
+	const char *name;   /* of its softmax */
+	int block;
+	bool cross;
+	int64_t heads;      /* of queries; 0: not known */
+	bool rotary;        /* positions turn its queries */
+	bool mask_added, mask_where;
+	bool position_bias; /* learned numbers are added to the scores */
+} qn_attention;
+
 struct qn_plan {
 	qn_arena *arena;
 	qn_layer *layers; /* in graph order */
 	size_t n, cap;
+	qn_attention *attentions; /* in graph order */
+	size_t n_attentions, cap_attentions;
 	const quern_config *config;
 	uint64_t other_bytes;    /* biases, gains, tables: stored as they are */
 	const char *file;        /* the model's file name without its folder */

@@ -156,6 +156,15 @@ void quern_model_part(const quern_model *m, size_t layer, int part, quern_part *
 	*out = (quern_part){qn_role_name(p->role), p->rows, p->n, p->weight_bits};
 }
 
+size_t quern_model_attentions(const quern_model *m) { return m->plan.n_attentions; }
+
+void quern_model_attention(const quern_model *m, size_t i, quern_attention *out)
+{
+	static const char *const masks[] = {"none", "added", "where", "both"};
+	const qn_attention *a = &m->plan.attentions[i];
+	*out = (quern_attention){a->name, a->block, a->cross, a->heads, a->rotary, masks[a->mask_added + 2 * a->mask_where], a->position_bias};
+}
+
 uint64_t quern_model_other_bytes(const quern_model *m) { return m->plan.other_bytes; }
 
 const char *quern_model_dump(quern_model *m)
@@ -181,6 +190,8 @@ static qn_status compile(quern_model *m, const char *path, qn_arena *a, quern_su
 	qn_archive *ar;
 	const char *allocation;
 	QN_TRY(qn_model_can_save_bits(m, a));
+	if (m->config->save_path && !strcmp(m->config->save_path, path))
+		QN_FAIL(m->ctx, QUERN_ERR_CONFIG, "'%s' cannot be the archive and the allocation file", path);
 	QN_TRY(qn_archive_create(m->ctx, a, path, &ar)); /* first: a path that cannot be written is known before hours of work */
 	QN_TRY(qn_model_quantize(m));
 	QN_TRY(qn_emit_graph(m->ctx, m->graph, m->config->target, ar));

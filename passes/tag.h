@@ -46,6 +46,9 @@ void qn_tag_add_factors(qn_tagger *t, qn_tag_members *m);
 /* Whether no query has a source in common with a value. */
 bool qn_tag_is_cross(qn_tagger *t, const qn_tag_members *m);
 
+/* tag_analysis.c: adds the attention to the plan. */
+void qn_tag_note_attention(qn_tagger *t, const qn_node *softmax, const qn_nodes *products, const qn_tag_members *m, int block, bool cross);
+
 /* tag_channels.c: which output channels of `layer` reach value v: ascending in *rows; *n is -1 where that cannot be followed. */
 qn_status qn_tag_channels(qn_tagger *t, const qn_layer *layer, qn_value *v, int64_t **rows, int64_t *n);
 /* tag_branch.c: gives ffn and head to the layers left, and a reason to the rest. */

@@ -228,7 +228,11 @@ static qn_status tag_softmax(qn_tagger *t, qn_node *softmax, int *block)
 		note_layers(&members, t, &w, QN_TAG_V, operand);
 		find_readers(t, m.v[i].node->out[0], QN_NEW(t->a, uint8_t, t->g->n_values), &readers);
 	}
-	return give_roles(t, &members, &readers, block);
+	if (!members.n)
+		return QUERN_OK;
+	QN_TRY(give_roles(t, &members, &readers, block));
+	qn_tag_note_attention(t, softmax, &scores.products, &members, *block, members.v[0].layer->cross);
+	return QUERN_OK;
 }
 
 /* Attention without a softmax multiplies in the other order: query x (key x value). n is the outer product with the query on side `side`. */

@@ -26,10 +26,12 @@ static bool pinned(const qn_layer *l) { return l->origin == QN_FROM_PIN || l->or
 static void tie(qn_graph *g, qn_layer *table, qn_layer *l)
 {
 	int a = table->weight_bits, b = l->weight_bits;
-	if (a == b)
-		return;
 	bool by_table = pinned(table) == pinned(l) ? a > b : pinned(table);
 	int bits = by_table ? a : b;
+	if (bits > 4 && bits <= 8) /* gathers and products have no int8 form in common */
+		bits = 16;
+	if (a == b && a == bits)
+		return;
 	table->weight_bits = l->weight_bits = bits;
 	table->origin = l->origin = by_table ? table->origin : l->origin;
 	qn_log(g->ctx, QUERN_LOG_INFO, "'%s' is a table of '%s' and the weight of '%s' (%s): stored once, with %d bits (%d and %d were asked)", l->weight,

@@ -127,28 +127,43 @@ static range range_of(const float *v, int64_t n)
 	return r;
 }
 
+/* Below it f16 has fewer significant bits, down to none. */
+static const float LEAST_F16 = 6.103515625e-5f;
+
+static const char *f16_scale(const range *r, float codes)
+{
+	if (r->largest > codes * 65504.0f)
+		return "a block scale is too large for f16";
+	return r->largest > 0 && r->largest < codes * LEAST_F16 ? "its block scales are too small for f16" : NULL;
+}
+
 static const char *cannot_hold(qn_arena *a, const qn_layer *l, qn_form f, const range *r)
 {
 	bool linear = qn_node_is(l->node, "quern:Linear"), table = qn_node_is(l->node, "quern:Embedding");
 	if (f == QN_FORM_F32)
 		return NULL;
 	if (r->bad >= 0)
-		return qn_arena_printf(a, "its value %lld is NaN or infinite", (long long)r->bad);
+		return qn_arena_printf(a, "its value for output %lld, input %lld is NaN or infinite", (long long)(l->k ? r->bad / l->k : 0),
+			(long long)(l->k ? r->bad % l->k : r->bad));
 	if (f == QN_FORM_Q4_0) {
 		if (l->not_q4)
 			return l->not_q4;
-		return r->largest > 8 * 65504.0f ? "a block scale is too large for f16" : NULL;
+		return f16_scale(r, 8);
 	}
 	if (f == QN_FORM_Q8_1) {
 		if (!table || l->k % 32)
 			return l->not_q4;
-		return r->largest > 65504.0f ? "a block scale is too large for f16" : NULL;
+		return f16_scale(r, 127);
 	}
+	if (f == QN_FORM_I8 && linear)
+		return r->largest > 0 && r->largest / 127 < l->weight_scale_min ? "its scales would be below weightScaleMin" : NULL;
 	if (f == QN_FORM_I8)
-		return linear ? NULL : "the engine has no int8 form of this operator";
+		return "the engine has no int8 form of this operator";
 	if (!linear && !table)
 		return "the engine does not take f16 weights for this operator";
-	return r->largest > 65504.0f ? qn_arena_printf(a, "its largest value %g is too large for f16", (double)r->largest) : NULL;
+	if (r->largest > 65504.0f || (r->largest > 0 && r->largest < LEAST_F16))
+		return qn_arena_printf(a, "its largest value %g is too %s for f16", (double)r->largest, r->largest > 1 ? "large" : "small");
+	return NULL;
 }
 
 static uint64_t stored_bytes(const qn_layer *l, qn_form f, int64_t rows)
@@ -189,16 +204,16 @@ static qn_status give_form(qn_graph *g, qn_pass_env *env, qn_layer *l)
 	for (int i = 0; i < w->fact.shape.rank; i++)
 		count *= w->fact.shape.dim[i].k;
 	range r = {0, -1};
-	if (form_of_bits(l, l->weight_bits) != QN_FORM_F32) {
-		qn_arena scratch;
-		qn_arena_init(&scratch, g->ctx);
-		const qn_tensor *t;
-		qn_status status = qn_graph_load(g, l->node->in[l->weight_in], &scratch, &t);
-		if (status == QUERN_OK)
-			r = range_of(qn_tensor_f32(&scratch, t), count);
-		qn_arena_release(&scratch);
-		QN_TRY(status);
-	}
+	qn_arena scratch;
+	qn_arena_init(&scratch, g->ctx);
+	const qn_tensor *t;
+	qn_status status = qn_graph_load(g, l->node->in[l->weight_in], &scratch, &t);
+	if (status == QUERN_OK)
+		r = range_of(qn_tensor_f32(&scratch, t), count);
+	qn_arena_release(&scratch);
+	QN_TRY(status);
+	if (r.bad >= 0)
+		qn_log(g->ctx, QUERN_LOG_WARN, "weight '%s' holds NaN or infinity", l->weight);
 	if (!l->n || !l->k) {
 		l->n = w->fact.shape.rank ? w->fact.shape.dim[0].k : 1;
 		l->k = l->n ? count / l->n : 0;

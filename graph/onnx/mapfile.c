@@ -35,6 +35,7 @@ static qn_status map_open(qn_ctx *ctx, int fd, mapping *m)
 	if (fstat(fd, &st))
 		QN_FAIL(ctx, QUERN_ERR_IO, "cannot be inspected: %s", strerror(errno));
 	QN_TRY(check_kind(ctx, &st));
+	qn_source_note(ctx, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
 	if ((uint64_t)st.st_size > SIZE_MAX)
 		QN_FAIL(ctx, QUERN_ERR_IO, "is larger than this machine can address");
 	if (st.st_size == 0)

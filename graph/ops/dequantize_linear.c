@@ -52,5 +52,5 @@ static qn_status emit(qn_emit *e)
 }
 
 const qn_op qn_op_dequantize_linear = {
-	.name = "DequantizeLinear", .also = "com.microsoft:DequantizeLinear", .since = 10, .min_in = 2, .max_in = 3,
+	.name = "DequantizeLinear", .also = "com.microsoft:DequantizeLinear", .since = 10, .min_in = 2, .max_in = 3, .traits = QN_KEEPS_WEIGHT,
 	.infer = infer, .eval = eval, .emit = emit};

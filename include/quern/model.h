@@ -58,6 +58,19 @@ typedef struct quern_part {
 QUERN_API size_t quern_model_layers(const quern_model *model);
 QUERN_API void quern_model_layer(const quern_model *model, size_t i, quern_layer *out);
 QUERN_API void quern_model_part(const quern_model *model, size_t layer, int part, quern_part *out);
+/* An attention with a softmax. */
+typedef struct quern_attention {
+	const char *node;   /* of its softmax */
+	int block;
+	bool cross;
+	int64_t heads;      /* of queries; 0: not known */
+	bool rotary;        /* positions turn its queries and keys */
+	const char *mask;   /* "none", "added", "where", "both" */
+	bool position_bias; /* learned numbers are added to the scores */
+} quern_attention;
+
+QUERN_API size_t quern_model_attentions(const quern_model *model);
+QUERN_API void quern_model_attention(const quern_model *model, size_t i, quern_attention *out);
 /* Bytes of constants that are no layer's weight: biases, gains, tables. */
 QUERN_API uint64_t quern_model_other_bytes(const quern_model *model);
 /* The graph as text, after the named pass ("load", "shapes", ...; NULL: the last). The text lives as long as the model. */

@@ -158,6 +158,7 @@ qn_status qn_archive_create(qn_ctx *ctx, qn_arena *a, const char *path, qn_archi
 		n--;
 	if (n == 0)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "the name of the archive is empty");
+	QN_TRY(qn_source_spare(ctx, path));
 	qn_archive *ar = QN_NEW(a, qn_archive, 1);
 	*ar = (qn_archive){.ctx = ctx, .arena = a, .path = qn_arena_strndup(a, path, n), .fd = -1};
 	ar->members = qn_names_new(a);

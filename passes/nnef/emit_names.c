@@ -60,6 +60,8 @@ static const char *component(qn_emitter *em, const char *p, size_t n, bool last)
 	for (char *c = s; *c; c++)
 		if (!is_word(*c) && *c != '.' && *c != '-')
 			*c = '_';
+	if (s[0] == '.') /* hidden files are no members for the engine */
+		s = qn_arena_printf(em->arena, "_%s", s);
 	s = shorten(em->arena, s, LONGEST_COMPONENT);
 	n = strlen(s);
 	if (!last && n >= 4 && s[n - 4] == '.' && tolower((unsigned char)s[n - 3]) == 'd' && tolower((unsigned char)s[n - 2]) == 'a' &&
@@ -89,6 +91,9 @@ const char *qn_emit_label(qn_emitter *em, const char *text)
 		p += n + !last;
 	}
 	char *label = t.s ? t.s : qn_arena_strdup(em->arena, "value");
+	size_t graph = strcspn(label, "/");
+	if ((graph == 10 || !label[graph]) && !strncmp(label, "graph.nnef", 10)) /* would be, or lie under, the graph's own member */
+		label = qn_arena_printf(em->arena, "_%s", label);
 	if (strlen(label) > LONGEST_LABEL) { /* too many components: a flat name */
 		for (char *p = label; *p; p++)
 			if (*p == '/')

@@ -208,6 +208,7 @@ static qn_status convert(qn_ctx *ctx, qn_arena *a, void *args)
 	QN_TRY(load(ctx, a, j));
 	QN_TRY(encode(ctx, a, j, &stored, &scales, &back));
 	QN_TRY(judge(ctx, j));
+	QN_TRY(qn_source_spare(ctx, j->dat));
 	QN_TRY(write_files(ctx, a, j, &stored, &scales));
 	if (j->summary)
 		summarize(ctx, j, &stored, &scales, back);
