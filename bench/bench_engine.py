@@ -3,7 +3,8 @@
 usage: bench_engine.py [--model MODEL.onnx] [--calib SAMPLES] [--rounds N] [--lengths 16,128]      the command under test is $QUERN
 
 The model takes int64 inputs of one shape [batch, length] (token ids, masks): MiniLM by default. All archives are loaded first; then each round runs every form once, in
-turn, so that what else the machine does meets all of them alike. A time is the least of the rounds; read the ratios to float.
+turn, so that what else the machine does meets all of them alike. A time is the processor's (the engine computes on one thread), the least of the rounds; read the
+ratios to float.
 """
 import argparse, json, os, pathlib, sys, tempfile, time
 
@@ -28,12 +29,11 @@ FORMS = [
 
 
 def compile_form(model, archive, flags, calib, folder):
+    """Static activations need samples."""
     (folder / "mixed.json").write_text(json.dumps(MIXED))
     flags = [folder / "mixed.json" if f == "MIXED" else f for f in flags]
     static = "--dynamic-activations" not in flags and ("--act-bits" in flags or "--config" in flags)
-    start = time.perf_counter()
     compile_model(model, archive, *flags, *(["--calib", calib] if static else []))
-    return time.perf_counter() - start
 
 
 def load(archive):
@@ -48,9 +48,9 @@ def measure(runnables, ports, length, rounds):
     best = [float("inf")] * len(runnables)
     for _ in range(rounds):
         for i, runnable in enumerate(runnables):
-            start = time.perf_counter()
+            start = time.process_time()
             runnable.run(feeds)
-            best[i] = min(best[i], time.perf_counter() - start)
+            best[i] = min(best[i], time.process_time() - start)
     return best
 
 

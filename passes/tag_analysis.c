@@ -76,14 +76,29 @@ static bool is_learned(const walk *w, const qn_value *v, uint8_t *seen)
 	return false;
 }
 
+/* Whether v is made from what a caller gives, sizes aside. */
+static bool is_given(const qn_value *v, uint8_t *seen)
+{
+	if (v->is_const || seen[v->id])
+		return false;
+	seen[v->id] = 1;
+	const qn_node *n = v->producer;
+	if (!n)
+		return v->is_input;
+	for (int i = 0; i < n->n_in; i++)
+		if (n->in[i] && is_given(n->in[i], seen))
+			return true;
+	return false;
+}
+
 /* Goes from the softmax back to the products along the scores and notes what else is mixed in. */
 static void look_at_scores(const walk *w, const qn_value *v, qn_attention *a)
 {
 	const qn_node *n = v->producer;
 	if (!n || v->is_const || qn_nodes_has(w->products, n) || n->op->hint != QN_HINT_NONE)
 		return;
-	bool sum = !*n->domain && (!strcmp(n->op->name, "Add") || !strcmp(n->op->name, "Sub"));
-	bool where = !*n->domain && !strcmp(n->op->name, "Where");
+	bool sum = qn_node_is(n, "Add") || qn_node_is(n, "Sub");
+	bool where = qn_node_is(n, "Where");
 	for (int i = 0; i < n->n_in; i++) {
 		if (!n->in[i])
 			continue;
@@ -95,16 +110,21 @@ static void look_at_scores(const walk *w, const qn_value *v, qn_attention *a)
 			a->mask_where = true;
 		if (!sum || n->in[i]->fact.shape.rank < 1)
 			continue;
-		if (is_learned(w, n->in[i], QN_NEW(w->t->a, uint8_t, w->t->g->n_values)))
-			a->position_bias = true;
-		else
-			a->mask_added = true;
+		bool learned = is_learned(w, n->in[i], QN_NEW(w->t->a, uint8_t, w->t->g->n_values));
+		a->position_bias |= learned;
+		a->mask_added |= !learned || is_given(n->in[i], QN_NEW(w->t->a, uint8_t, w->t->g->n_values));
 	}
 }
 
-static int64_t heads_of(const qn_shape *s)
+enum { MOST_HEADS = 512 };
+
+/* The scores are [batch, heads .., queries, keys], or [batch x heads, queries, keys]: then the number that divides whatever the batch is. */
+static int64_t heads_of(const qn_tagger *t, const qn_shape *s)
 {
 	int64_t heads = s->rank > 3 ? 1 : 0;
+	qn_dim batch;
+	for (int64_t k = MOST_HEADS; s->rank == 3 && !qn_dim_is_const(s->dim[0]) && k > 0 && !heads; k--)
+		heads = qn_dim_exact_div(t->g->dims, s->dim[0], qn_dim_const(k), &batch) ? k : 0;
 	for (int i = 1; i + 2 < s->rank && heads; i++)
 		heads = qn_dim_is_const(s->dim[i]) ? heads * s->dim[i].k : 0;
 	return heads;
@@ -115,7 +135,7 @@ void qn_tag_note_attention(qn_tagger *t, const qn_node *softmax, const qn_nodes 
 	qn_plan *p = t->plan;
 	QN_GROW(p->arena, p->attentions, p->n_attentions, p->cap_attentions);
 	qn_attention *a = &p->attentions[p->n_attentions++];
-	*a = (qn_attention){.name = softmax->name, .block = block, .cross = cross, .heads = heads_of(&softmax->in[0]->fact.shape)};
+	*a = (qn_attention){.name = softmax->name, .block = block, .cross = cross, .heads = heads_of(t, &softmax->in[0]->fact.shape)};
 	for (size_t i = 0; i < m->n; i++) {
 		walk w = {t, products, QN_NEW(t->a, uint8_t, t->g->n_values)};
 		if ((m->v[i].bits & QN_TAG_Q) && m->v[i].operand[0])

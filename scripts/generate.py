@@ -19,7 +19,7 @@ def past_shapes(model):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("archive")
-    parser.add_argument("--prompt", default="And God said")
+    parser.add_argument("--prompt", default="And Jesus answered")
     parser.add_argument("--length", type=int, default=120)
     args = parser.parse_args()
     model = tract.nnef().with_tract_extra().with_tract_transformers().load(args.archive)
