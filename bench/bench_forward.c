@@ -1,5 +1,5 @@
-/* bench_forward.c - time of the float graph as calibration runs it. MODEL.onnx THREADS REPEATS SAMPLES: prints the least and the median milliseconds of each sample
- * file, and their sum. bench_forward.py runs it beside onnxruntime. */
+/* bench_forward.c - time of the float graph as calibration runs it. MODEL.onnx THREADS REPEATS SAMPLES: prints the least and the median
+ * milliseconds of each sample file, and their sum. bench_forward.py runs it beside onnxruntime. */
 #include "graph/exec.h"
 #include "graph/onnx.h"
 #include "graph/samples.h"

@@ -49,11 +49,15 @@ static void print_json(const quern_model *m, const options *o, const quern_summa
 		cli_json_string(stdout, l.node);
 		printf(", \"weight\": ");
 		cli_json_string(stdout, l.weight);
-		printf(", \"role\": \"%s\", \"weightBits\": %d, \"form\": \"%s\", \"origin\": \"%s\", \"bytes\": %llu", l.role, l.weight_bits, l.form,
-			l.origin, (unsigned long long)l.stored_bytes);
+		printf(", \"role\": \"%s\", \"weightBits\": %d, \"actBits\": %d, \"form\": \"%s\", \"origin\": \"%s\", \"bytes\": %llu", l.role, l.weight_bits,
+			l.act_bits, l.form, l.origin, (unsigned long long)l.stored_bytes);
 		if (l.reason) {
 			printf(", \"reason\": ");
 			cli_json_string(stdout, l.reason);
+		}
+		if (l.act_reason) {
+			printf(", \"actReason\": ");
+			cli_json_string(stdout, l.act_reason);
 		}
 		printf("}");
 	}

@@ -14,6 +14,8 @@ struct qn_deferred {
 	void *arg;
 };
 
+/* Data of tensors starts a cache line, so that no vector straddles two. */
+enum { LINE = 64, LARGE = 4096 };
 enum { ALIGN = 16, FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 4 << 20 };
 
 void qn_arena_init(qn_arena *a, qn_ctx *ctx) { *a = (qn_arena){.ctx = ctx}; }
@@ -51,6 +53,12 @@ static void add_chunk(qn_arena *a, size_t bytes)
 	a->end = (char *)c + size;
 }
 
+static char *start_at(char *p, size_t bytes)
+{
+	size_t unit = bytes >= LARGE ? LINE : ALIGN;
+	return p + (unit - (uintptr_t)p % unit) % unit;
+}
+
 void *qn_arena_alloc(qn_arena *a, size_t bytes)
 {
 	if (bytes > SIZE_MAX / 2) {
@@ -58,10 +66,12 @@ void *qn_arena_alloc(qn_arena *a, size_t bytes)
 		return NULL;
 	}
 	bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-	if (!a->at || (size_t)(a->end - a->at) < bytes) {
+	size_t room = a->at ? (size_t)(a->end - a->at) : 0;
+	char *p = room ? start_at(a->at, bytes) : NULL;
+	if (!p || p > a->end || (size_t)(a->end - p) < bytes) {
 		char *at = a->at, *end = a->end;
-		add_chunk(a, bytes);
-		char *p = a->at;
+		add_chunk(a, bytes + LINE);
+		p = start_at(a->at, bytes);
 		memset(p, 0, bytes);
 		if (end - at > a->end - (p + bytes)) { /* the old block has more room left */
 			a->at = at;
@@ -71,8 +81,7 @@ void *qn_arena_alloc(qn_arena *a, size_t bytes)
 		}
 		return p;
 	}
-	char *p = a->at;
-	a->at += bytes;
+	a->at = p + bytes;
 	memset(p, 0, bytes);
 	return p;
 }

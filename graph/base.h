@@ -85,7 +85,7 @@ typedef struct qn_arena {
 
 void qn_arena_init(qn_arena *a, qn_ctx *ctx);
 void qn_arena_release(qn_arena *a); /* runs what was deferred, frees all; the arena is empty and usable after it */
-void *qn_arena_alloc(qn_arena *a, size_t bytes);  /* 16-byte aligned, zeroed */
+void *qn_arena_alloc(qn_arena *a, size_t bytes);  /* zeroed; 16-byte aligned, from 4 KiB on 64-byte */
 char *qn_arena_strdup(qn_arena *a, const char *s);
 char *qn_arena_strndup(qn_arena *a, const char *s, size_t n);
 char *qn_arena_printf(qn_arena *a, const char *fmt, ...) QN_PRINTF(2, 3);

@@ -54,9 +54,10 @@ qn_tristate qn_dim_lt(qn_dims *t, qn_dim a, qn_dim b);
 qn_tristate qn_dim_le(qn_dims *t, qn_dim a, qn_dim b);
 
 /* Makes a == b hold by binding symbols. False when it cannot (two constants that differ, no symbol to solve for). Where products
- * meet products, factors are paired in order of first creation; what both sides share is taken out first. A minimum or maximum is
- * not solved for a symbol in it, but where it must be one of its operands that holds an expression it is taken to be that: min(S, 8) == S holds
- * for the sizes that the exported program was made for. */
+ * meet products, factors are paired in order of first creation; what both sides share is taken out first. Two ways hold for some sizes
+ * only, those that the exported program was made for: a minimum or maximum that must be one of its operands is taken to be that
+ * (min(S, 8) == S; see qn_dims_assumption), and where quotients of one symbol agree only for multiples (2 (S / 4) == S / 2), the symbol
+ * becomes that many times a new one, "(S/4)". */
 bool qn_dim_equate(qn_dims *t, qn_dim a, qn_dim b);
 /* The i-th minimum or maximum that was taken as one of its operands: "min(S,8) is S"; NULL past the last. */
 const char *qn_dims_assumption(const qn_dims *t, qn_arena *a, size_t i);

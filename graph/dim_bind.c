@@ -1,7 +1,7 @@
 /* dim_bind.c - bindings of symbols: solving a == b, and putting the solutions into expressions. */
 #include "graph/dim_expr.h"
 
-enum { MAX_REWRITES = 16, LONGEST_CHAIN = 64 };
+enum { MAX_REWRITES = 16, LONGEST_CHAIN = 64, MOST_MULTIPLE = 1 << 16 };
 
 /* --- resolving --------------------------------------------------------------------------------------------- */
 static qn_dim resolve_atom(qn_dims *t, qn_atom *atom)
@@ -155,7 +155,7 @@ static bool settle_extreme(qn_dims *t, qn_dim d)
 			continue;
 		qn_dim rest = qn_poly_sub(t, d, qn_poly_term(t, x));
 		qn_dim value = qn_poly_mul_term(t, rest, &(qn_term){-x->k, 0, NULL});
-		if (value.expr && (qn_dim_equal(value, atom->a) || qn_dim_equal(value, atom->b)))
+		if (qn_dim_equal(value, atom->a) || qn_dim_equal(value, atom->b))
 			return bind(t, atom, value);
 	}
 	return false;
@@ -167,6 +167,42 @@ const char *qn_dims_assumption(const qn_dims *t, qn_arena *a, size_t i)
 		if (t->bound[k]->kind != QN_ATOM_SYMBOL && i-- == 0)
 			return qn_arena_printf(a, "%s is %s", qn_dim_text(a, t->bound[k]->self, NULL, NULL), qn_dim_text(a, t->bound[k]->value, NULL, NULL));
 	return NULL;
+}
+
+/* s where d is s or s + k */
+static qn_atom *shifted_symbol(qn_dims *t, qn_dim d)
+{
+	if (!d.expr || d.expr->n > 2 || (d.expr->n == 2 && d.expr->term[1].n))
+		return NULL;
+	return lone_symbol(qn_poly_term(t, &d.expr->term[0]));
+}
+
+/* Quotients of one symbol (or of it and a number) by numbers, which agree where it is a multiple of all: then it is that many times a new symbol. */
+static bool solve_multiple(qn_dims *t, qn_dim d)
+{
+	qn_atom *symbol = NULL;
+	int64_t multiple = 1;
+	for (int i = 0; i < d.expr->n; i++) {
+		const qn_atom *x = qn_term_lone(&d.expr->term[i]);
+		if (!x || x->kind != QN_ATOM_DIV || x->b.expr || x->b.k < 2)
+			continue;
+		qn_atom *s = shifted_symbol(t, x->a);
+		if (!s || (symbol && s != symbol) || x->b.k > MOST_MULTIPLE)
+			return false;
+		symbol = s;
+		int64_t a = multiple, b = x->b.k;
+		while (b) {
+			int64_t rest = a % b;
+			a = b, b = rest;
+		}
+		multiple = multiple / a * x->b.k;
+		if (multiple > MOST_MULTIPLE)
+			return false;
+	}
+	if (!symbol)
+		return false;
+	qn_dim part = qn_dim_symbol(t, qn_arena_printf(t->arena, "(%s/%lld)", symbol->text, (long long)multiple));
+	return bind(t, symbol, qn_poly_mul(t, part, qn_dim_const(multiple))) && qn_dim_is(qn_dim_resolve(t, d), 0);
 }
 
 /* d == 0 divided by the coefficients' common divisor and, as dims are not 0, by factors that all terms share. */
@@ -227,7 +263,9 @@ static bool equate(qn_dims *t, qn_dim a, qn_dim b, int rewrites)
 	d = primitive(t, d);
 	if (!d.expr)
 		return false;
-	return solve_linear(t, d) || solve_products(t, d, rewrites - 1) || solve_quotient(t, d, rewrites - 1);
+	if (solve_linear(t, d) || solve_products(t, d, rewrites - 1) || solve_quotient(t, d, rewrites - 1))
+		return true;
+	return solve_multiple(t, d);
 }
 
 bool qn_dim_equate(qn_dims *t, qn_dim a, qn_dim b)

@@ -346,10 +346,10 @@ qn_dim qn_poly_minmax(qn_dims *t, qn_atom_kind kind, qn_dim a, qn_dim b)
 
 qn_dim qn_dim_min(qn_dims *t, qn_dim a, qn_dim b)
 {
-	return qn_poly_minmax(t, QN_ATOM_MIN, qn_dim_resolve(t, a), qn_dim_resolve(t, b));
+	return qn_dim_resolve(t, qn_poly_minmax(t, QN_ATOM_MIN, qn_dim_resolve(t, a), qn_dim_resolve(t, b)));
 }
 
 qn_dim qn_dim_max(qn_dims *t, qn_dim a, qn_dim b)
 {
-	return qn_poly_minmax(t, QN_ATOM_MAX, qn_dim_resolve(t, a), qn_dim_resolve(t, b));
+	return qn_dim_resolve(t, qn_poly_minmax(t, QN_ATOM_MAX, qn_dim_resolve(t, a), qn_dim_resolve(t, b)));
 }

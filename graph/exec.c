@@ -22,6 +22,17 @@ static qn_status concrete(qn_call *c, int i, int64_t *dim)
 	return QUERN_OK;
 }
 
+static bool is_whole(const qn_tensor *t)
+{
+	if (!qn_dtype_is_float(t->type))
+		return qn_dtype_is_int(t->type);
+	int64_t n = qn_tensor_count(t);
+	for (int64_t i = 0; i < n; i++)
+		if (qn_tensor_get(t, i) != (double)qn_tensor_get_i64(t, i))
+			return false;
+	return true;
+}
+
 /* Whether the operands that may hold dims do: then all of them are given as QN_DIM, and so is the result. */
 static bool promote_dims(const qn_node *n, const qn_tensor **x, qn_arena *a)
 {
@@ -29,7 +40,7 @@ static bool promote_dims(const qn_node *n, const qn_tensor **x, qn_arena *a)
 	for (int i = 0; i < n->n_in; i++)
 		any |= x[i] && x[i]->type == QN_DIM && (n->op->dims_in >> (i < 31 ? i : 31) & 1);
 	for (int i = 0; any && i < n->n_in; i++)
-		if (x[i] && qn_dtype_is_int(x[i]->type) && (n->op->dims_in >> (i < 31 ? i : 31) & 1)) {
+		if (x[i] && is_whole(x[i]) && (n->op->dims_in >> (i < 31 ? i : 31) & 1)) {
 			qn_tensor *t = qn_tensor_new(a, QN_DIM, x[i]->rank, x[i]->dim);
 			int64_t count = qn_tensor_count(t);
 			for (int64_t k = 0; k < count; k++)

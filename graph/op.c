@@ -120,8 +120,9 @@ qn_status qn_call_equate(qn_call *c, qn_dim a, qn_dim b, const char *what)
 {
 	if (qn_dim_equate(c->dims, a, b))
 		return QUERN_OK;
-	QN_OP_FAIL(c, QUERN_ERR_SHAPE, "%s: %s and %s cannot be equal", what, qn_dim_text(c->scratch, a, NULL, NULL),
-		qn_dim_text(c->scratch, b, NULL, NULL));
+	const char *try = a.expr || b.expr ? "; where they are equal for the sizes in use, bind those with --set" : "";
+	QN_OP_FAIL(c, QUERN_ERR_SHAPE, "%s: %s and %s cannot be equal%s", what, qn_dim_text(c->scratch, a, NULL, NULL),
+		qn_dim_text(c->scratch, b, NULL, NULL), try);
 }
 
 static qn_status broadcast_axis(qn_call *c, qn_dim a, qn_dim b, int axis, qn_dim *out)

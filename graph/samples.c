@@ -2,22 +2,21 @@
 #include "graph/samples.h"
 
 #include "graph/npz.h"
-#include "graph/op.h"
 #include "graph/onnx.h"
+#include "graph/op.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <unistd.h>
 
 typedef struct sample {
 	const char *path;
-	bool is_folder;                  /* a test_data_set */
-	const qn_tensor *const *inputs;  /* of a host program */
-	uint64_t content;                /* a hash of its inputs, once qn_samples_sort ran */
-	size_t rank;                     /* samples of other content before it */
+	bool is_folder;                 /* a test_data_set */
+	const qn_tensor *const *inputs; /* of a host program */
+	uint64_t content;               /* a hash of its inputs, once qn_samples_sort ran */
+	size_t rank;                    /* samples of other content before it */
 } sample;
 
 struct qn_samples {
@@ -40,7 +39,10 @@ static void add(qn_samples *s, sample item)
 	s->v[s->n++] = item;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const sample *)a)->path, ((const sample *)b)->path); }
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const sample *)a)->path, ((const sample *)b)->path);
+}
 
 static bool is_folder(const char *path)
 {
@@ -66,7 +68,8 @@ static qn_status scan(qn_samples *s, const char *path)
 	closedir(d);
 	if (!s->n && data_set)
 		add(s, (sample){.path = qn_arena_strdup(s->arena, path), .is_folder = true});
-	qsort(s->v, s->n, sizeof *s->v, by_name);
+	if (s->n)
+		qsort(s->v, s->n, sizeof *s->v, by_name);
 	return QUERN_OK;
 }
 
@@ -107,8 +110,14 @@ qn_status qn_samples_open(qn_graph *g, const char *path, qn_arena *a, qn_samples
 	return QUERN_OK;
 }
 
-size_t qn_samples_count(const qn_samples *s) { return s->n; }
-const char *qn_samples_name(const qn_samples *s, size_t i) { return s->v[i].path; }
+size_t qn_samples_count(const qn_samples *s)
+{
+	return s->n;
+}
+const char *qn_samples_name(const qn_samples *s, size_t i)
+{
+	return s->v[i].path;
+}
 
 /* --- one sample ------------------------------------------------------------------------------------------------- */
 static qn_status convert(qn_samples *s, const char *name, const qn_value *v, const qn_tensor *t, qn_arena *a, const qn_tensor **out)
@@ -123,8 +132,8 @@ static qn_status convert(qn_samples *s, const char *name, const qn_value *v, con
 	bool ints = qn_dtype_is_int(t->type) && (qn_dtype_is_int(want) || want == QN_BOOL);
 	bool floats = (qn_dtype_is_float(t->type) && qn_dtype_is_float(want)) || (t->type == QN_BOOL && qn_dtype_is_int(want));
 	if (!ints && !floats)
-		QN_FAIL(s->g->ctx, QUERN_ERR_CONFIG, "sample '%s': input '%s' is %s, the graph takes %s", name, v->name, qn_dtype_name(t->type),
-			qn_dtype_name(want));
+		QN_FAIL(s->g->ctx, QUERN_ERR_CONFIG, "sample '%s': input '%s' is %s, the graph takes %s", name, v->name,
+			qn_dtype_name(t->type), qn_dtype_name(want));
 	qn_tensor *r = qn_tensor_new(a, want, t->rank, t->dim);
 	int64_t n = qn_tensor_count(t);
 	if (n)
@@ -205,8 +214,8 @@ static qn_status fill_missing(qn_samples *s, const char *name, qn_arena *a, cons
 		empty++;
 	}
 	if (empty && !s->said_empty)
-		qn_log(s->g->ctx, QUERN_LOG_INFO, "%d state input%s not given (the first is '%s') start%s empty", empty, empty > 1 ? "s" : "", first,
-			empty > 1 ? "" : "s");
+		qn_log(s->g->ctx, QUERN_LOG_INFO, "%d state input%s not given (the first is '%s') start%s empty", empty,
+			empty > 1 ? "s" : "", first, empty > 1 ? "" : "s");
 	s->said_empty |= empty > 0;
 	return QUERN_OK;
 }
@@ -235,7 +244,8 @@ static qn_status read_folder(qn_samples *s, const char *path, qn_arena *a, const
 		if (access(file, F_OK))
 			continue; /* fill_missing says what to do */
 		if (i == s->g->n_inputs)
-			QN_FAIL(s->g->ctx, QUERN_ERR_CONFIG, "sample '%s': it has input_%d.pb, the graph has %d input%s", path, i, i, i == 1 ? "" : "s");
+			QN_FAIL(s->g->ctx, QUERN_ERR_CONFIG, "sample '%s': it has input_%d.pb, the graph has %d input%s", path, i, i,
+				i == 1 ? "" : "s");
 		qn_tensor *t;
 		QN_TRY(qn_onnx_tensor_file(s->g->ctx, file, a, &t, &name));
 		QN_TRY(convert(s, path, s->g->inputs[i], t, a, &inputs[i]));
@@ -290,7 +300,7 @@ qn_status qn_samples_sort(qn_samples *s)
 		s->v[i].content = h;
 		qn_arena_release(&a);
 	}
-	if (status == QUERN_OK)
+	if (status == QUERN_OK && s->n)
 		qsort(s->v, s->n, sizeof *s->v, by_content);
 	for (size_t i = 1; i < s->n && status == QUERN_OK; i++)
 		s->v[i].rank = s->v[i - 1].rank + (s->v[i].content != s->v[i - 1].content);
@@ -298,4 +308,7 @@ qn_status qn_samples_sort(qn_samples *s)
 	return status;
 }
 
-size_t qn_samples_rank(const qn_samples *s, size_t i) { return s->v[i].rank; }
+size_t qn_samples_rank(const qn_samples *s, size_t i)
+{
+	return s->v[i].rank;
+}

@@ -1,8 +1,10 @@
-/* balance.c - one positive factor for each channel of a tensor, by which its values are divided and the weights of the layers that read it multiplied.
+/* balance.c - one positive factor for each channel of a tensor, by which its values are divided and the weights of the layers that read it
+ * multiplied.
  *
- * needs: calibrate (methods 1 and 3; else it does nothing). gives: stats->balance of tensors that gain by it; the graph is unchanged. The factors are those of
- * SmoothQuant (Xiao et al. 2022, arXiv 2211.10438), max|x_k|^alpha / max|w_k|^(1 - alpha), jointly over all layers that read the tensor, with the maxima of x lifted by a
- * part of their mean: a channel that was quiet in a few samples need not stay so. Both parameters are searched for each tensor. */
+ * needs: calibrate (methods 1 and 3; else it does nothing). gives: stats->balance of tensors that gain by it; the graph is unchanged. The
+ * factors are those of SmoothQuant (Xiao et al. 2022, arXiv 2211.10438), max|x_k|^alpha / max|w_k|^(1 - alpha), jointly over all layers
+ * that read the tensor, with the maxima of x lifted by a part of their mean: a channel that was quiet in a few samples need not stay so.
+ * Both parameters are searched for each tensor. */
 #include "passes/balance.h"
 
 #include "passes/observe/observe.h"
@@ -53,8 +55,8 @@ static qn_status search(qn_balance *b, qn_arena *keep)
 		QN_TRY(attempt(b, c.alpha + steps[i].alpha, c.lift, &found));
 	}
 	bool better = found.error < plain * WORTHWHILE;
-	qn_log(b->g->ctx, QUERN_LOG_DEBUG, "balance of '%s': alpha %.3f, lift %.3f, error %.3g, without %.3g%s", b->s->value->name, found.choice.alpha,
-		found.choice.lift, found.error, plain, better ? "" : "; left alone");
+	qn_log(b->g->ctx, QUERN_LOG_DEBUG, "balance of '%s': alpha %.3f, lift %.3f, error %.3g, without %.3g%s", b->s->value->name,
+		found.choice.alpha, found.choice.lift, found.error, plain, better ? "" : "; left alone");
 	if (!better)
 		return QUERN_OK;
 	float *m = QN_NEW(keep, float, b->s->channels);
@@ -105,7 +107,7 @@ static void see_balanced(void *user, qn_stats *s, const float *x, int64_t rows, 
 	(void)n;
 	if (!s->balanced)
 		return;
-	float *y = QN_NEW(scratch, float, rows *s->channels);
+	float *y = QN_NEW(scratch, float, rows * s->channels);
 	for (int64_t r = 0; r < rows; r++)
 		for (int64_t k = 0; k < s->channels; k++)
 			y[r * s->channels + k] = x[r * s->channels + k] / s->balance[k];

@@ -15,7 +15,7 @@ static const float MOST_F16 = 60000;
 /* The first rows of a half; which come first is by their hashes. */
 static const float *rows_of(const qn_stats *s, int half, qn_arena *a, int64_t *n)
 {
-	float *rows = QN_NEW(a, float, FOLD_ROWS *s->channels);
+	float *rows = QN_NEW(a, float, FOLD_ROWS * s->channels);
 	*n = 0;
 	for (int64_t i = 0; i < s->n_rows && *n < FOLD_ROWS; i++)
 		if (s->row_half[i] == half)
@@ -59,7 +59,7 @@ qn_status qn_balance_add(qn_balance *b, qn_layer *l)
 		for (int64_t k = 0; k < l->k; k++)
 			b->w_most[k] = fmaxf(b->w_most[k], fabsf(to->w[i * l->k + k]));
 	for (int f = 0; f < b->n_folds; f++) {
-		float *y = QN_NEW(b->a, float, b->fold[f].n *l->n);
+		float *y = QN_NEW(b->a, float, b->fold[f].n * l->n);
 		multiply(b, b->fold[f].rows, b->fold[f].n, to->w, l->n, y);
 		to->exact[f] = y;
 	}
@@ -158,7 +158,8 @@ static void divide_rows(const float *restrict x, int64_t rows, int64_t n, const 
 }
 
 /* The range of the other samples over m as the configured estimator sees it. */
-static void estimate(const qn_balance *b, const qn_balance_fold *f, const qn_layer *l, const float *m, qn_arena *scratch, float *low, float *high)
+static void estimate(
+	const qn_balance *b, const qn_balance_fold *f, const qn_layer *l, const float *m, qn_arena *scratch, float *low, float *high)
 {
 	int64_t n = b->s->channels;
 	if (l->act_bits >= 16 || b->config->calibration.mode == QN_CALIB_MAX) {
@@ -177,7 +178,10 @@ static void estimate(const qn_balance *b, const qn_balance_fold *f, const qn_lay
 }
 
 /* To the nearest whole number, even ones first, of magnitudes below 2^22: adding the constant leaves no fraction. */
-static inline float nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
+static inline float nearest(float x)
+{
+	return (x + 12582912.0f) - 12582912.0f;
+}
 
 static void quantize_rows(const qn_balance *b, const qn_balance_fold *f, const qn_layer *l, const float *m, qn_arena *scratch)
 {

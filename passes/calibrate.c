@@ -1,7 +1,7 @@
 /* calibrate.c - what the samples say of every tensor that a layer with quantized activations reads.
  *
- * needs: widths, samples where a layer needs a range (else it does nothing). gives: env->calibration; the graph is unchanged. Layers that have a scale already (from
- * an allocation file) ask for nothing. */
+ * needs: widths, samples where a layer needs a range (else it does nothing). gives: env->calibration; the graph is unchanged. Layers that
+ * have a scale already (from an allocation file) ask for nothing. */
 #include "graph/samples.h"
 #include "passes/config.h"
 #include "passes/observe/observe.h"
@@ -52,7 +52,7 @@ static void collect(qn_graph *g, qn_plan *p, qn_calibration *c)
 			continue;
 		qn_stats *s = &c->stats[c->n++];
 		start_stats(s, l->node->in[0], l->k, p->config, a);
-		s->rows = QN_NEW(a, float, QN_STATS_ROWS *s->channels);
+		s->rows = QN_NEW(a, float, QN_STATS_ROWS * s->channels);
 		s->row_hash = QN_NEW(a, uint64_t, QN_STATS_ROWS);
 		s->row_half = QN_NEW(a, uint8_t, QN_STATS_ROWS);
 	}
@@ -77,7 +77,8 @@ static void bounds(const float *restrict x, int64_t n, float *low, float *high)
 	*high = h;
 }
 
-static void channel_bounds(const float *restrict x, int64_t n, float *restrict low, float *restrict high, double *restrict sum, double *restrict square)
+static void channel_bounds(
+	const float *restrict x, int64_t n, float *restrict low, float *restrict high, double *restrict sum, double *restrict square)
 {
 	for (int64_t k = 0; k < n; k++) {
 		low[k] = x[k] < low[k] ? x[k] : low[k];
@@ -134,8 +135,8 @@ static void report(qn_graph *g, const qn_calibration *c)
 	for (size_t i = 0; i < c->n; i++) {
 		const qn_stats *s = &c->stats[i];
 		if (s->masked)
-			qn_log(g->ctx, QUERN_LOG_INFO, "'%s': %lld of %lld values were made by a mask and do not count for its range", s->value->name,
-				(long long)s->masked, (long long)(s->masked + s->count));
+			qn_log(g->ctx, QUERN_LOG_INFO, "'%s': %lld of %lld values were made by a mask and do not count for its range",
+				s->value->name, (long long)s->masked, (long long)(s->masked + s->count));
 	}
 }
 
@@ -148,8 +149,8 @@ qn_status qn_pass_calibrate(qn_graph *g, qn_pass_env *env)
 		return QUERN_OK;
 	if (!env->samples)
 		QN_FAIL(g->ctx, QUERN_ERR_CONFIG,
-			"layer '%s' (weight '%s') is to have %d-bit activations, whose range only samples tell: give some with --calib%s", wants->name,
-			wants->weight, wants->act_bits, wants->form == QN_FORM_I8 ? ", or use --dynamic-activations" : "");
+			"layer '%s' (weight '%s') is to have %d-bit activations, whose range only samples tell: give some with --calib%s",
+			wants->name, wants->weight, wants->act_bits, wants->form == QN_FORM_I8 ? ", or use --dynamic-activations" : "");
 	if (config->calibration.mode == QN_CALIB_HISTOGRAM && config->calibration.hist_use_gpu)
 		qn_log(g->ctx, QUERN_LOG_INFO, "histograms are made on the CPU: there is no GPU code");
 	QN_TRY(qn_samples_sort(env->samples));

@@ -105,8 +105,8 @@ static qn_status blame(run *r, qn_exec *e, const qn_tensor *const *in, qn_arena 
 		for (int i = 0; i < n->n_in && !from; i++)
 			from = n->in[i] && bad[n->in[i]->id] ? n->in[i] : NULL;
 		if (!from)
-			QN_FAIL(r->g->ctx, QUERN_ERR_NUMERIC, "node '%s' (%s) makes NaN or infinity in '%s'; no range can be chosen for it", n->name,
-				n->op_type, v->name);
+			QN_FAIL(r->g->ctx, QUERN_ERR_NUMERIC, "node '%s' (%s) makes NaN or infinity in '%s'; no range can be chosen for it",
+				n->name, n->op_type, v->name);
 		v = from;
 	}
 	QN_FAIL(r->g->ctx, QUERN_ERR_NUMERIC, "input '%s' holds NaN or infinity", v->name);

@@ -105,9 +105,17 @@ static void each_node(qn_graph *g, void (*rewrite)(qn_graph *g, qn_node *n))
 	qn_graph_sweep(g); /* what a rewrite left unread must not count as a use for the next */
 }
 
+/* The shapes are settled here, and are told of once. */
+static void tell_assumptions(qn_graph *g, qn_arena *scratch)
+{
+	const char *text;
+	for (size_t i = 0; (text = qn_dims_assumption(g->dims, scratch, i)); i++)
+		qn_log(g->ctx, QUERN_LOG_WARN, "the graph holds together only where %s: keep to sizes for which it is", text);
+}
+
 qn_status qn_pass_canonicalize(qn_graph *g, qn_pass_env *env)
 {
-	(void)env;
+	tell_assumptions(g, env->scratch);
 	each_node(g, drop_idle);
 	each_node(g, qn_canon_activation);
 	each_node(g, qn_canon_norm);

@@ -1,8 +1,9 @@
 /* dense.c - a list of chosen positions becomes all positions with a mask.
  *
  * needs: shapes. gives: no NonZero where rows are taken by a mask, worked on one by one, and put or added back to where they came from (the
- * experts of a mixture): every row is worked on, and the mask chooses what is added. The sizes no longer depend on data; the results are the same.
- * spoils: facts (infer again). What only depends on the row's place along one axis is worked on once, whatever else the mask ranges over. */
+ * experts of a mixture): every row is worked on, and the mask chooses what is added. The sizes no longer depend on data; the results are
+ * the same. spoils: facts (infer again). What only depends on the row's place along one axis is worked on once, whatever else the mask
+ * ranges over. */
 #include "passes/dense.h"
 
 #include "graph/ops/_positions.h"
@@ -10,10 +11,10 @@
 
 typedef struct rewrite {
 	qn_list *l;
-	qn_dim others;   /* positions of the mask for each one along l->into */
+	qn_dim others;          /* positions of the mask for each one along l->into */
 	int order[QN_MAX_RANK]; /* of the mask's axes in the new list, into last */
-	uint8_t *brief;  /* by value id: has one row for each position along l->into, not for all */
-	qn_value **full; /* by value id: a brief value with its rows repeated */
+	uint8_t *brief;         /* by value id: has one row for each position along l->into, not for all */
+	qn_value **full;        /* by value id: a brief value with its rows repeated */
 } rewrite;
 
 static qn_shape ordered_dims(const rewrite *r)
@@ -44,7 +45,10 @@ static qn_value *mask_rows(const rewrite *r, const qn_build *b, qn_dim length, i
 	return reshaped(b, "mask", qn_build_transpose(b, "ordered", m, perm, r->l->rank), &s);
 }
 
-static bool is_brief(const rewrite *r, const qn_value *v) { return v && (size_t)v->id < r->l->n_values && r->brief[v->id]; }
+static bool is_brief(const rewrite *r, const qn_value *v)
+{
+	return v && (size_t)v->id < r->l->n_values && r->brief[v->id];
+}
 
 static qn_value *full_of(rewrite *r, qn_node *before, qn_value *v)
 {
@@ -196,14 +200,18 @@ static void put_back(rewrite *r, qn_node *n)
 		qn_node_set_int(l->g, any->producer, "keepdims", 0);
 	}
 	if (!is_zero(data))
-		y = add ? qn_build_op2(b, "Add", "added", data, y) : qn_build_op3(b, "Where", "put", qn_build_cast(b, "put.mask", any, QN_BOOL), y, data);
+		y = add ? qn_build_op2(b, "Add", "added", data, y)
+			: qn_build_op3(b, "Where", "put", qn_build_cast(b, "put.mask", any, QN_BOOL), y, data);
 	y->fact = (qn_fact){n->out[0]->fact.type, n->out[0]->fact.shape, NULL}; /* the next list may end in it */
 	qn_build_give(b, 0, y);
 }
 
 static void rewrite_list(qn_list *l)
 {
-	rewrite r = {.l = l, .others = qn_dim_const(1), .brief = QN_NEW(l->a, uint8_t, l->n_values), .full = QN_NEW(l->a, qn_value *, l->n_values)};
+	rewrite r = {.l = l,
+		.others = qn_dim_const(1),
+		.brief = QN_NEW(l->a, uint8_t, l->n_values),
+		.full = QN_NEW(l->a, qn_value *, l->n_values)};
 	int n = 0;
 	for (int i = 0; i < l->rank; i++)
 		if (i != l->into) {
@@ -216,7 +224,8 @@ static void rewrite_list(qn_list *l)
 	qn_value_replace(l->g, l->source->out[0], qn_build_positions(&build, l->dim, r.order, l->rank));
 	for (size_t i = 0; i < l->n_nodes; i++) {
 		qn_node *node = l->nodes[i];
-		bool takes = (qn_node_is(node, "Gather") || qn_node_is(node, "GatherND") || qn_node_is(node, "GatherElements")) && qn_list_axis(l, node->in[0]) < 0;
+		bool takes = (qn_node_is(node, "Gather") || qn_node_is(node, "GatherND") || qn_node_is(node, "GatherElements")) &&
+			     qn_list_axis(l, node->in[0]) < 0;
 		if (qn_list_is_scatter(node))
 			put_back(&r, node);
 		else if (!takes || (!take_axis(&r, node) && !take_all(&r, node)))
@@ -250,7 +259,8 @@ qn_status qn_pass_dense(qn_graph *g, qn_pass_env *env)
 		rewrite_list(&l);
 		qn_shape all = l.mask->fact.shape;
 		if (!qn_dim_equate(g->dims, l.length, qn_shape_count(g->dims, &all)))
-			QN_FAIL(g->ctx, QUERN_ERR_SHAPE, "node '%s' (%s): the number of chosen elements cannot be all of them", n->name, n->op_type);
+			QN_FAIL(g->ctx, QUERN_ERR_SHAPE, "node '%s' (%s): the number of chosen elements cannot be all of them", n->name,
+				n->op_type);
 	}
 	qn_graph_sweep(g);
 	return QUERN_OK;

@@ -49,7 +49,10 @@ static bool known_int(const qn_node *n, int i, int64_t *v)
 	return true;
 }
 
-static bool named(const qn_node *n, const char *name) { return qn_node_is(n, name); }
+static bool named(const qn_node *n, const char *name)
+{
+	return qn_node_is(n, name);
+}
 
 static int axis_of(const qn_node *n, int rank)
 {
@@ -117,7 +120,7 @@ static bool is_row_wise(const qn_list *l, const qn_node *n)
 	switch (n->op->hint) {
 	case QN_HINT_CONTRACTION: /* with a constant matrix, or for each row apart */
 		return n->op->weight_input && qn_node_has_in(n, n->op->weight_input - 1) && n->in[n->op->weight_input - 1]->is_const &&
-			n->in[n->op->weight_input - 1]->fact.shape.rank == 2 && out == in;
+		       n->in[n->op->weight_input - 1]->fact.shape.rank == 2 && out == in;
 	case QN_HINT_NORM:
 		return out + 1 < n->out[0]->fact.shape.rank;
 	case QN_HINT_SOFTMAX:
@@ -137,7 +140,10 @@ static bool is_row_wise(const qn_list *l, const qn_node *n)
 	return (named(n, "Gather") || named(n, "GatherND")) && qn_list_axis(l, n->in[0]) < 0;
 }
 
-bool qn_list_is_scatter(const qn_node *n) { return named(n, "ScatterND") || named(n, "ScatterElements"); }
+bool qn_list_is_scatter(const qn_node *n)
+{
+	return named(n, "ScatterND") || named(n, "ScatterElements");
+}
 
 static bool same_dims(const qn_shape *a, int from_a, const qn_shape *b, int from_b)
 {
@@ -183,7 +189,8 @@ static bool follow_node(qn_list *l, qn_node *n)
 		reads |= qn_list_axis(l, n->in[i]) >= 0;
 	for (int i = 0; i < n->n_out && !reads; i++) { /* nothing else may make something of this length */
 		int axis;
-		if (n->out[i] && n->out[i]->fact.shape.rank >= 0 && !n->out[i]->is_const && (!find_axis(l, &n->out[i]->fact.shape, &axis) || axis >= 0))
+		if (n->out[i] && n->out[i]->fact.shape.rank >= 0 && !n->out[i]->is_const &&
+			(!find_axis(l, &n->out[i]->fact.shape, &axis) || axis >= 0))
 			return false;
 	}
 	if (!reads)

@@ -1,7 +1,8 @@
 /* fold_balance.c - the factors of balanced tensors go into the graph, which computes the same as before.
  *
- * needs: scales. gives: layers that read x / m and have weights w m. 1 / m goes into the gain and bias of the normalization that makes x, or into the rows and the bias of the linear
- * layer that makes it, where nothing but those layers reads x; else a multiplication by a constant vector is put in. Weights become recipes over the ones before. */
+ * needs: scales. gives: layers that read x / m and have weights w m. 1 / m goes into the gain and bias of the normalization that makes x,
+ * or into the rows and the bias of the linear layer that makes it, where nothing but those layers reads x; else a multiplication by a
+ * constant vector is put in. Weights become recipes over the ones before. */
 #include "passes/passes.h"
 #include "passes/plan.h"
 

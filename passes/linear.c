@@ -109,6 +109,24 @@ static void matmul_to_linear(qn_graph *g, qn_node *n)
 	qn_node_become(g, n, qn_op_find("quern", "Linear"), in, 2);
 }
 
+/* A matrix in front of the activation: it mixes rows, which become columns for it. */
+static void matmul_from_left(qn_graph *g, qn_node *n)
+{
+	qn_value *w = n->in[0], *x = n->in[1];
+	int rank = x->fact.shape.rank;
+	if (x->is_const || x->fact.type != QN_F32 || !is_matrix(w) || w->fact.shape.rank != 2 || rank < 2)
+		return;
+	int64_t perm[QN_MAX_RANK];
+	for (int i = 0; i < rank; i++)
+		perm[i] = i + 2 < rank ? i : i + 2 == rank ? rank - 1 : rank - 2;
+	qn_value *in[] = {qn_linear_transpose(g, n, qn_arena_printf(g->arena, "%s.columns", n->name), x, perm), w};
+	qn_shape y = in[0]->fact.shape;
+	y.dim[rank - 1] = w->fact.shape.dim[0];
+	qn_node_become(g, n, qn_op_find("quern", "Linear"), in, 2);
+	n->out[0]->fact.shape = y;
+	qn_linear_continue(g, n, &y, perm);
+}
+
 /* A bias that adds the same N values to every row. */
 static bool is_bias(const qn_value *b, qn_dim n)
 {
@@ -192,7 +210,7 @@ static const struct {
 	const char *op;
 	void (*rewrite)(qn_graph *g, qn_node *n);
 } rules[] = {{"Einsum", qn_linear_from_einsum}, {"Conv", qn_linear_from_conv}, {"MatMul", qn_linear_from_batch}, {"MatMul", matmul_to_linear},
-	{"Gemm", gemm_to_linear}, {"Gather", gather_to_embedding}};
+	{"MatMul", matmul_from_left}, {"Gemm", gemm_to_linear}, {"Gather", gather_to_embedding}};
 
 qn_status qn_pass_linear(qn_graph *g, qn_pass_env *env)
 {

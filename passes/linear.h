@@ -1,4 +1,5 @@
-/* linear.h - shared by the files of the linear pass: nodes with their facts set, and rewritings that are more than an exchange of operators. */
+/* linear.h - shared by the files of the linear pass: nodes with their facts set, and rewritings that are more than an exchange of
+ * operators. */
 #ifndef QN_LINEAR_H
 #define QN_LINEAR_H
 

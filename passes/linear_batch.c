@@ -6,7 +6,8 @@ enum { MOST_EXPERTS = 256 };
 static qn_value *part_of(qn_graph *g, qn_node *before, qn_value *v, int64_t i, const char *name)
 {
 	int64_t range[] = {i, i + 1}, axis = 0;
-	qn_value *in[] = {v, qn_graph_const(g, NULL, qn_tensor_i64s(g->arena, &range[0], 1)), qn_graph_const(g, NULL, qn_tensor_i64s(g->arena, &range[1], 1)),
+	qn_value *in[] = {v, qn_graph_const(g, NULL, qn_tensor_i64s(g->arena, &range[0], 1)),
+		qn_graph_const(g, NULL, qn_tensor_i64s(g->arena, &range[1], 1)),
 		qn_graph_const(g, NULL, qn_tensor_i64s(g->arena, &axis, 1))};
 	qn_shape s = v->fact.shape;
 	s.dim[0] = qn_dim_const(1);
@@ -16,11 +17,12 @@ static qn_value *part_of(qn_graph *g, qn_node *before, qn_value *v, int64_t i, c
 /* Rank 3, more than one matrix, and an activation [1 or E, rows, K]. */
 static bool is_batch(const qn_value *x, const qn_value *w)
 {
-	if (x->is_const || !w->is_const || x->fact.type != QN_F32 || w->fact.type != QN_F32 || w->fact.shape.rank != 3 || x->fact.shape.rank != 3 ||
-		!qn_shape_is_const(&w->fact.shape))
+	if (x->is_const || !w->is_const || x->fact.type != QN_F32 || w->fact.type != QN_F32 || w->fact.shape.rank != 3 ||
+		x->fact.shape.rank != 3 || !qn_shape_is_const(&w->fact.shape))
 		return false;
 	qn_dim experts = w->fact.shape.dim[0];
-	return experts.k > 1 && experts.k <= MOST_EXPERTS && (qn_dim_is(x->fact.shape.dim[0], 1) || qn_dim_equal(x->fact.shape.dim[0], experts));
+	return experts.k > 1 && experts.k <= MOST_EXPERTS &&
+	       (qn_dim_is(x->fact.shape.dim[0], 1) || qn_dim_equal(x->fact.shape.dim[0], experts));
 }
 
 void qn_linear_from_batch(qn_graph *g, qn_node *n)

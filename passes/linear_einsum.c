@@ -1,5 +1,5 @@
-/* linear_einsum.c - an einsum of an activation and a constant as Linear: axes of the activation that stay are rows, axes of the constant that stay are
- * output channels, common axes that vanish are contracted. */
+/* linear_einsum.c - an einsum of an activation and a constant as Linear: axes of the activation that stay are rows, axes of the constant
+ * that stay are output channels, common axes that vanish are contracted. */
 #include "graph/ops/_einsum.h"
 #include "passes/linear.h"
 
@@ -44,7 +44,8 @@ static qn_shape dims_of(const qn_value *v, const qn_term *t, const qn_term *want
 }
 
 /* v with the axes of `first`, then those of `last` merged to one; those of `first` merged too where `merge_first`. */
-static qn_value *arranged(qn_graph *g, qn_node *before, qn_value *v, const qn_term *t, const qn_term *first, const qn_term *last, bool merge_first)
+static qn_value *arranged(
+	qn_graph *g, qn_node *before, qn_value *v, const qn_term *t, const qn_term *first, const qn_term *last, bool merge_first)
 {
 	qn_term order = *first;
 	qn_term_join(&order, last);
@@ -75,15 +76,16 @@ void qn_linear_from_einsum(qn_graph *g, qn_node *n)
 	qn_value *x = n->in[1 - iw], *w = n->in[iw];
 	int rank[] = {n->in[0]->fact.shape.rank, n->in[1]->fact.shape.rank};
 	qn_einsum e;
-	if (x->fact.type != QN_F32 || w->fact.type != QN_F32 || !qn_shape_is_const(&w->fact.shape) || qn_einsum_parse(g->arena, n, rank, &e))
+	if (x->fact.type != QN_F32 || w->fact.type != QN_F32 || !qn_shape_is_const(&w->fact.shape) ||
+		qn_einsum_parse(g->arena, n, rank, &e))
 		return;
 	const qn_term *tx = &e.in[1 - iw], *tw = &e.in[iw];
 	qn_term rows, channels, summed;
 	keep(tx, &e.out, true, &rows);
 	keep(tw, &e.out, true, &channels);
 	keep(tw, tx, true, &summed);
-	if (!summed.n || !channels.n || !made_of(&e.out, &rows, &channels) || !made_of(tx, &rows, &summed) || !made_of(tw, &channels, &summed) ||
-		!same_lengths(x, tx, w, tw, &summed))
+	if (!summed.n || !channels.n || !made_of(&e.out, &rows, &channels) || !made_of(tx, &rows, &summed) ||
+		!made_of(tw, &channels, &summed) || !same_lengths(x, tx, w, tw, &summed))
 		return;
 	keep(&e.out, tw, false, &rows); /* both in the order of the result */
 	keep(&e.out, tw, true, &channels);

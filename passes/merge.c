@@ -1,7 +1,7 @@
 /* merge.c - what is computed twice is computed once.
  *
- * needs: nothing. gives: no two nodes of one operator with equal attributes and operands; spoils nothing. Exporters repeat norms, casts, masks and index
- * lists; without the copies two layers that read the same are seen to do so. */
+ * needs: nothing. gives: no two nodes of one operator with equal attributes and operands; spoils nothing. Exporters repeat norms, casts,
+ * masks and index lists; without the copies two layers that read the same are seen to do so. */
 #include "passes/passes.h"
 
 enum { MOST_COMPARED = 4096 }; /* bytes of a constant; larger ones are equal only where they are one */
@@ -20,8 +20,8 @@ static bool same_value(const qn_value *a, const qn_value *b)
 {
 	if (a == b)
 		return true;
-	return a && b && !a->producer && !b->producer && a->is_const && b->is_const && a->fact.type == b->fact.type && a->fact.value && b->fact.value &&
-		same_tensor(a->fact.value, b->fact.value);
+	return a && b && !a->producer && !b->producer && a->is_const && b->is_const && a->fact.type == b->fact.type && a->fact.value &&
+	       b->fact.value && same_tensor(a->fact.value, b->fact.value);
 }
 
 static bool same_attr(const qn_attr *a, const qn_attr *b)

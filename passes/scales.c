@@ -1,7 +1,7 @@
 /* scales.c - the scale and the zero point of every layer with quantized activations, and of the graph's outputs.
  *
- * needs: calibrate, balance. gives: act_scale, act_zero_point, act_low and act_high of layers; the graph is unchanged. A layer whose tensor never had a value
- * keeps float activations. */
+ * needs: calibrate, balance. gives: act_scale, act_zero_point, act_low and act_high of layers; the graph is unchanged. A layer whose tensor
+ * never had a value keeps float activations. */
 #include "passes/scales.h"
 
 #include "passes/observe/observe.h"
@@ -66,8 +66,8 @@ static void give_scale(const quern_config *c, const qn_stats *s, qn_layer *l)
 
 static void stay_float(qn_graph *g, qn_layer *l)
 {
-	qn_log(g->ctx, QUERN_LOG_WARN, "layer '%s' (weight '%s'): no sample gave '%s' a value, so its activations stay float", l->name, l->weight,
-		l->node->in[0]->name);
+	qn_log(g->ctx, QUERN_LOG_WARN, "layer '%s' (weight '%s'): no sample gave '%s' a value, so its activations stay float", l->name,
+		l->weight, l->node->in[0]->name);
 	l->act_bits = FLOAT_BITS;
 	l->act_reason = "no sample gave its activation a value";
 }

@@ -140,6 +140,7 @@ void quern_model_layer(const quern_model *m, size_t i, quern_layer *out)
 		.form = qn_form_name(l->form),
 		.origin = qn_origin_name(l->origin),
 		.reason = l->reason,
+		.act_reason = l->act_reason,
 		.stored_bytes = l->bytes,
 		.n_parts = l->n_parts};
 	int64_t count = 1;

@@ -283,8 +283,5 @@ qn_status qn_pass_shapes(qn_graph *g, qn_pass_env *env)
 	} while (generation != qn_dims_generation(g->dims));
 	detach_known(g);
 	qn_graph_sweep(g);
-	const char *text;
-	for (size_t i = 0; (text = qn_dims_assumption(g->dims, env->scratch, i)); i++)
-		qn_log(g->ctx, QUERN_LOG_WARN, "the graph holds together only where %s: keep to sizes for which it is", text);
 	return QUERN_OK;
 }

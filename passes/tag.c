@@ -37,6 +37,8 @@ qn_layer *qn_tag_layer(const qn_tagger *t, const qn_node *n)
 	qn_layer *l = t->of_node[n->id];
 	if (!l || n->op->hint != QN_HINT_CONTRACTION || (is_convolution(l) && wide_kernel(l)))
 		return NULL;
+	if (n->op->weight_input && l->weight_in != n->op->weight_input - 1) /* such as learned queries in front of their keys */
+		return NULL;
 	return l;
 }
 

@@ -1,4 +1,5 @@
-/* tag_analysis.c - what kind of attention it is: heads, rotary positions, what is done to the scores. Nothing else depends on it; it is told to users. */
+/* tag_analysis.c - what kind of attention it is: heads, rotary positions, what is done to the scores. Nothing else depends on it; it is
+ * told to users. */
 #include "passes/tag.h"
 
 typedef struct walk {
@@ -59,7 +60,10 @@ static bool holds_scores(const walk *w, const qn_value *v, uint8_t *seen)
 	return false;
 }
 
-static bool has_scores(const walk *w, const qn_value *v) { return holds_scores(w, v, QN_NEW(w->t->a, uint8_t, w->t->g->n_values)); }
+static bool has_scores(const walk *w, const qn_value *v)
+{
+	return holds_scores(w, v, QN_NEW(w->t->a, uint8_t, w->t->g->n_values));
+}
 
 /* Whether learned numbers enter what is added to the scores: a table of distances, slopes. */
 static bool is_learned(const walk *w, const qn_value *v, uint8_t *seen)
@@ -118,7 +122,8 @@ static void look_at_scores(const walk *w, const qn_value *v, qn_attention *a)
 
 enum { MOST_HEADS = 512 };
 
-/* The scores are [batch, heads .., queries, keys], or [batch x heads, queries, keys]: then the number that divides whatever the batch is. */
+/* The scores are [batch, heads .., queries, keys], or [batch x heads, queries, keys]: then the number that divides whatever the batch is.
+ */
 static int64_t heads_of(const qn_tagger *t, const qn_shape *s)
 {
 	int64_t heads = s->rank > 3 ? 1 : 0;

@@ -54,7 +54,8 @@ void qn_tag_add_factors(qn_tagger *t, qn_tag_members *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
 		qn_layer *front = in_front_of(t, m->v[i].layer);
-		if (!front || front->n >= front->k || front->role != QN_ROLE_NONE || qn_tag_member_of(m, front) || !only_members_read(t, m, front->node->out[0]))
+		if (!front || front->n >= front->k || front->role != QN_ROLE_NONE || qn_tag_member_of(m, front) ||
+			!only_members_read(t, m, front->node->out[0]))
 			continue;
 		uint8_t bits = 0;
 		for (size_t k = 0; k < m->n; k++)

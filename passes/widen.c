@@ -1,12 +1,15 @@
 /* widen.c - graphs of half floats are computed in f32.
  *
- * needs: types of all values (shapes). gives: no f16 or bf16 value but the graph's f16 inputs and outputs, which keep their type behind a Cast;
- * half constants are recipes that cast their weight, so that nothing is copied. spoils: facts (infer again). */
+ * needs: types of all values (shapes). gives: no f16 or bf16 value but the graph's f16 inputs and outputs, which keep their type behind a
+ * Cast; half constants are recipes that cast their weight, so that nothing is copied. spoils: facts (infer again). */
 #include "passes/passes.h"
 
 enum { ONNX_F32 = 1, ONNX_F16 = 10, ONNX_BF16 = 16 };
 
-static bool is_half(qn_dtype t) { return t == QN_F16 || t == QN_BF16; }
+static bool is_half(qn_dtype t)
+{
+	return t == QN_F16 || t == QN_BF16;
+}
 
 /* Before the first node, so that every reader comes after it. */
 static qn_value *widened(qn_graph *g, qn_value *v)
@@ -79,7 +82,8 @@ qn_status qn_pass_widen(qn_graph *g, qn_pass_env *env)
 		if (wanted[i] == QN_F16)
 			narrow_output(g, i);
 		else if (wanted[i] == QN_BF16)
-			qn_log(g->ctx, QUERN_LOG_WARN, "output '%s' is bf16 in the model and f32 in the archive: the engine has no bf16", g->output_names[i]);
+			qn_log(g->ctx, QUERN_LOG_WARN, "output '%s' is bf16 in the model and f32 in the archive: the engine has no bf16",
+				g->output_names[i]);
 	}
 	return QUERN_OK;
 }

@@ -112,9 +112,26 @@ typedef struct range {
 	int64_t bad; /* flat index of the first NaN or infinity in the stored order, -1 */
 } range;
 
+/* Magnitudes are ordered as their bits are, which compares many at once; only what is not finite is looked for one by one. */
+static bool all_finite(const float *v, int64_t n, float *largest)
+{
+	int32_t top = 0;
+	for (int64_t i = 0; i < n; i++) {
+		int32_t bits;
+		memcpy(&bits, &v[i], sizeof bits);
+		bits &= 0x7fffffff;
+		top = bits > top ? bits : top;
+	}
+	memcpy(largest, &top, sizeof top);
+	return top < 0x7f800000;
+}
+
 static range range_of(const float *v, int64_t n)
 {
 	range r = {0, -1};
+	if (all_finite(v, n, &r.largest))
+		return r;
+	r.largest = 0;
 	for (int64_t i = 0; i < n; i++) {
 		float a = fabsf(v[i]);
 		if (!(a <= 3.4028234663852886e38f)) {

@@ -1,8 +1,14 @@
 #include "graph/ops/_apart.h"
 
-const char *qn_emit_apart(qn_emit *e, const char *text) { return qn_emit_temp(e, "apart", "max(%s, -inf)", text); }
+const char *qn_emit_apart(qn_emit *e, const char *text)
+{
+	return qn_emit_temp(e, "apart", "max(%s, -inf)", text);
+}
 
-static bool named(const qn_node *n, const char *name) { return !*n->domain && !strcmp(n->op->name, name); }
+static bool named(const qn_node *n, const char *name)
+{
+	return !*n->domain && !strcmp(n->op->name, name);
+}
 
 /* Axes are counted from the end, where both sides agree. */
 static bool enlarges(const qn_node *n, int axes)

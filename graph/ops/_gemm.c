@@ -1,4 +1,5 @@
 #include "graph/ops/_gemm.h"
+#include "graph/ops/_gemm_dot.h"
 #include <cblas.h>
 #include <omp.h>
 
@@ -15,6 +16,9 @@ typedef struct cut {
 	int64_t m, n;         /* rows and columns of a tile */
 	int64_t down, across; /* tiles of a product */
 } cut;
+
+/* Multiply-adds that cost as much as a step of an element-wise loop. */
+enum { PER_STEP = 8 };
 
 enum { ENOUGH_TILES = 8, SMALL_TILE = 1 << 23 /* multiply-adds */ };
 
@@ -106,6 +110,21 @@ static void tile_u64(const qn_gemm *g, const tile *t, const uint64_t *a, const u
 	}
 }
 
+/* Up to so many rows, packing the other operand would be most of the work of a product. */
+enum { FEW_ROWS = 64, STRIP = 64 };
+
+static void few_rows(const qn_gemm *g, int threads, const float *a, const float *b, float *c)
+{
+	int64_t strips = (g->n + STRIP - 1) / STRIP;
+	int n_threads = qn_threads_for(threads, (double)g->batch * (double)g->m * (double)g->n * (double)g->k / PER_STEP);
+#pragma omp parallel for schedule(dynamic) num_threads(n_threads) if (n_threads > 1)
+	for (int64_t i = 0; i < g->batch * strips; i++) {
+		int64_t product = i / strips, from = i % strips * STRIP, to = from + STRIP < g->n ? from + STRIP : g->n;
+		qn_gemm_dot(a + (g->a_at ? g->a_at[product] : 0), g->lda, b + (g->b_at ? g->b_at[product] : 0), g->ldb, c + product * g->c_step, g->ldc,
+			g->m, g->k, from, to);
+	}
+}
+
 void qn_gemm_run(const qn_gemm *g, int threads, const void *a, const void *b, void *y)
 {
 	if (g->m == 0 || g->n == 0 || g->batch == 0)
@@ -116,11 +135,15 @@ void qn_gemm_run(const qn_gemm *g, int threads, const void *a, const void *b, vo
 			memset((char *)y + (size_t)(i / g->m * g->c_step + i % g->m * g->ldc) * size, 0, (size_t)g->n * size);
 		return;
 	}
+	if (g->type == QN_F32 && g->tb && !g->ta && g->m <= FEW_ROWS && qn_gemm_dot_here()) {
+		few_rows(g, threads, a, b, y);
+		return;
+	}
 	qn_blas_ready();
 	cut c = cut_of(g);
 	int64_t tiles = g->batch * c.down * c.across;
 	double work = (double)g->batch * (double)g->m * (double)g->n * (double)g->k;
-	int n_threads = tiles == 1 ? 1 : qn_threads_for(threads, work);
+	int n_threads = tiles == 1 ? 1 : qn_threads_for(threads, work / PER_STEP);
 #pragma omp parallel for schedule(dynamic) num_threads(n_threads) if (n_threads > 1)
 	for (int64_t i = 0; i < tiles; i++) {
 		tile t = tile_at(g, &c, i);

@@ -1,6 +1,31 @@
 /* gather.c - picks slices along an axis by index. */
 #include "graph/ops/_move.h"
 
+/* One element of a range of symbolic length: start + index * step, counted from the end where the index is negative. */
+static void know_element_of_range(qn_call *c)
+{
+	const qn_tensor *index = c->in[1].value, *v[3];
+	const qn_node *n = c->node->in[0]->producer;
+	while (n && (n->op->traits & QN_KEEPS_WEIGHT) && n->in[0]->fact.shape.rank == 1)
+		n = n->in[0]->producer;
+	if (!n || n->op != qn_op_find("", "Range") || !index || index->type == QN_DIM || qn_tensor_count(index) != 1 || index->rank > 1 ||
+		c->in[0].shape.rank != 1 || qn_shape_is_const(&c->in[0].shape))
+		return;
+	qn_dim d[3];
+	for (int i = 0; i < 3; i++) {
+		v[i] = n->in[i]->fact.value;
+		if (!v[i] || (v[i]->type != QN_DIM && qn_tensor_get(v[i], 0) != (double)qn_tensor_get_i64(v[i], 0)))
+			return;
+		d[i] = v[i]->type == QN_DIM ? *(const qn_dim *)v[i]->data : qn_dim_const(qn_tensor_get_i64(v[i], 0));
+	}
+	qn_dim at = qn_dim_const(qn_tensor_get_i64(index, 0));
+	if (at.k < 0)
+		at = qn_dim_add(c->dims, at, c->in[0].shape.dim[0]);
+	qn_tensor *t = qn_tensor_new(c->scratch, QN_DIM, index->rank, index->dim);
+	*(qn_dim *)(uintptr_t)t->data = qn_dim_add(c->dims, d[0], qn_dim_mul(c->dims, at, d[2]));
+	c->out[0].value = t;
+}
+
 static qn_status infer(qn_call *c)
 {
 	QN_TRY(qn_move_need_rank(c, 0));
@@ -19,6 +44,7 @@ static qn_status infer(qn_call *c)
 		y->dim[y->rank++] = i->dim[k];
 	for (int k = axis + 1; k < x->rank; k++)
 		y->dim[y->rank++] = x->dim[k];
+	know_element_of_range(c);
 	return QUERN_OK;
 }
 

@@ -18,7 +18,8 @@ static qn_status find_sizes(const qn_build *b, qn_dim total, qn_dim **size, int6
 	}
 	QN_TRY(qn_build_known(b, total, "the axis to split into equal parts", &length));
 	if (t)
-		QN_TRY(qn_build_known(b, t->type == QN_DIM ? *(const qn_dim *)t->data : qn_dim_const(qn_tensor_get_i64(t, 0)), "the size of the parts", &part));
+		QN_TRY(qn_build_known(b, t->type == QN_DIM ? *(const qn_dim *)t->data : qn_dim_const(qn_tensor_get_i64(t, 0)),
+			"the size of the parts", &part));
 	if (part < 1)
 		return qn_build_fail(b, QUERN_ERR_SHAPE, "parts of size %lld", (long long)part);
 	*count = (length + part - 1) / part;
@@ -47,7 +48,8 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 	qn_node_set_int(g, split, "axis", axis);
 	qn_value **parts = QN_NEW(g->arena, qn_value *, count);
 	for (int64_t i = 0; i < count; i++)
-		parts[i] = !qn_build_in(b, 1) && !qn_node_int(n, "keepdims", 1) ? qn_build_squeeze(b, "part", split->out[i], axis) : split->out[i];
+		parts[i] = !qn_build_in(b, 1) && !qn_node_int(n, "keepdims", 1) ? qn_build_squeeze(b, "part", split->out[i], axis)
+										: split->out[i];
 	qn_build_give(b, 0, qn_graph_apply(g, n, "SequenceConstruct", qn_arena_printf(g->arena, "%s/parts", n->name), parts, (int)count));
 	*done = true;
 	return QUERN_OK;

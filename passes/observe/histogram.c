@@ -1,5 +1,5 @@
-/* histogram.c - magnitudes in bins of one width. When a value does not fit, the width doubles and pairs of bins merge: the bins are then what they would have been
- * with that width from the start, so nothing depends on the order of the values. */
+/* histogram.c - magnitudes in bins of one width. When a value does not fit, the width doubles and pairs of bins merge: the bins are then
+ * what they would have been with that width from the start, so nothing depends on the order of the values. */
 #include "passes/observe/observe.h"
 
 #include <math.h>
@@ -15,7 +15,10 @@ static void *start(const qn_calibration_config *c, qn_arena *a)
 	return h;
 }
 
-double qn_histogram_width(const qn_histogram *h) { return ldexp(h->first_width, h->doublings); }
+double qn_histogram_width(const qn_histogram *h)
+{
+	return ldexp(h->first_width, h->doublings);
+}
 
 static void make_room(qn_histogram *h, float largest)
 {

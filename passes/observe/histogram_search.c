@@ -39,7 +39,8 @@ static double squared_error(const points *p, double range, double levels, double
 	return error;
 }
 
-/* sum P log(P / Q): P is the clipped distribution with what was clipped in its last point, Q the same mass spread evenly over the points of each code. */
+/* sum P log(P / Q): P is the clipped distribution with what was clipped in its last point, Q the same mass spread evenly over the points of
+ * each code. */
 static double divergence(const points *p, double range, double levels, double *code)
 {
 	double step = range / levels, total = 0, clipped = 0, result = 0;
@@ -67,8 +68,8 @@ static double divergence(const points *p, double range, double levels, double *c
 	return result;
 }
 
-static float search(const qn_histogram *h, float largest, int bits, qn_arena *scratch,
-	double (*cost)(const points *, double, double, double *))
+static float search(
+	const qn_histogram *h, float largest, int bits, qn_arena *scratch, double (*cost)(const points *, double, double, double *))
 {
 	const qn_calibration_config *c = h->config;
 	points p = represent(h, scratch);

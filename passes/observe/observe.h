@@ -1,7 +1,7 @@
 /* observe.h - estimators of the range of a tensor from a stream of values, sample by sample.
  *
- * An estimator sees magnitudes, finite and not negative. Its memory does not grow with what it sees, and its answer does not depend on the order in which it saw
- * the samples. One file an estimator. */
+ * An estimator sees magnitudes, finite and not negative. Its memory does not grow with what it sees, and its answer does not depend on the
+ * order in which it saw the samples. One file an estimator. */
 #ifndef QN_OBSERVE_H
 #define QN_OBSERVE_H
 
@@ -24,7 +24,7 @@ extern const qn_observer_kind qn_observe_max, qn_observe_max_percentile, qn_obse
 typedef struct qn_ranges {
 	const qn_calibration_config *config;
 	const qn_observer_kind *kind;
-	void *high, *low;  /* low is NULL for symmetric methods, and high then sees magnitudes */
+	void *high, *low;          /* low is NULL for symmetric methods, and high then sees magnitudes */
 	float most_high, most_low; /* the largest magnitude of each end */
 	int64_t count;
 } qn_ranges;
@@ -43,7 +43,7 @@ typedef struct qn_histogram {
 	const qn_calibration_config *config;
 	double first_width; /* of a bin before any doubling */
 	int doublings;
-	uint64_t *count;    /* [hist_num_bins] */
+	uint64_t *count; /* [hist_num_bins] */
 	uint64_t total;
 } qn_histogram;
 

@@ -6,8 +6,9 @@
 
 qn_ranges *qn_ranges_new(const qn_calibration_config *c, qn_arena *a)
 {
-	static const qn_observer_kind *const kinds[] = {
-		[QN_CALIB_MAX] = &qn_observe_max, [QN_CALIB_PERCENTILE] = &qn_observe_max_percentile, [QN_CALIB_HISTOGRAM] = &qn_observe_histogram};
+	static const qn_observer_kind *const kinds[] = {[QN_CALIB_MAX] = &qn_observe_max,
+		[QN_CALIB_PERCENTILE] = &qn_observe_max_percentile,
+		[QN_CALIB_HISTOGRAM] = &qn_observe_histogram};
 	qn_ranges *r = QN_NEW(a, qn_ranges, 1);
 	*r = (qn_ranges){.config = c, .kind = kinds[c->mode]};
 	r->high = r->kind->start(c, a);

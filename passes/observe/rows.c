@@ -63,7 +63,7 @@ static int by_hash(const void *a, const void *b)
 void qn_stats_sort_rows(qn_stats *s, qn_arena *scratch)
 {
 	place *order = QN_NEW(scratch, place, s->n_rows + 1);
-	float *rows = QN_NEW(scratch, float, s->n_rows *s->channels + 1);
+	float *rows = QN_NEW(scratch, float, s->n_rows * s->channels + 1);
 	for (int64_t i = 0; i < s->n_rows; i++)
 		order[i] = (place){s->row_hash[i], i, s->row_half[i]};
 	qsort(order, (size_t)s->n_rows, sizeof *order, by_hash);
