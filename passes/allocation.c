@@ -161,6 +161,7 @@ static qn_status apply(qn_ctx *ctx, qn_plan *p, const qn_allocation *f, qn_arena
 	}
 	p->outputs = f->outputs;
 	p->n_outputs = f->n_outputs;
+	p->tuning = f->tuning;
 	return QUERN_OK;
 }
 

@@ -54,6 +54,7 @@ typedef struct qn_allocation {
 	size_t n, cap;
 	struct qn_output_scales *outputs; /* of graph outputs */
 	size_t n_outputs;
+	struct qn_tuning *tuning;         /* NULL: none in the file */
 } qn_allocation;
 
 /* QUERN_ERR_CONFIG; the message names the file, the layer and the field, with the nearest known name. All of it lives in `a`. */

@@ -2,6 +2,7 @@
 #include "passes/allocation.h"
 #include "passes/json.h"
 #include "passes/stats.h"
+#include "passes/tune/curve_json.h"
 
 #include <math.h>
 
@@ -155,5 +156,9 @@ void qn_allocation_write(const qn_plan *p, qn_text *t)
 	}
 	qn_text_add(t, "%s]", n ? "\n  " : "");
 	add_outputs(t, p);
+	if (p->tuning) {
+		qn_text_add(t, ",\n  \"tuning\": ");
+		qn_tuning_write(p->tuning, t);
+	}
 	qn_text_add(t, " }\n");
 }

@@ -105,6 +105,7 @@ struct qn_plan {
 	const struct qn_allocation *loaded; /* an allocation to start from; NULL: none */
 	const struct qn_output_scales *outputs; /* of graph outputs, by calibration or a loaded allocation; entries without a name are not known */
 	size_t n_outputs;
+	const struct qn_tuning *tuning; /* how the widths were found, passes/tune/curve.h; NULL: not by a tuning */
 };
 
 /* Fills the plan with the layers of a graph, roles still open. */

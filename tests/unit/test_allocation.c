@@ -11,6 +11,7 @@
 #include "passes/allocation.h"
 #include "passes/json.h"
 #include "passes/stats.h"
+#include "passes/tune/curve.h"
 
 #include <math.h>
 
@@ -186,6 +187,28 @@ static void all_comes_back(void **state)
 	assert_string_equal(text_of(&plan), text_of(&p));
 }
 
+/* The curve of a tuning goes along; a file without one has no word of it. */
+static void a_tuning_is_kept(void **state)
+{
+	(void)state;
+	qn_curve_point points[] = {{1000, 4.5, 0.25, NAN, NULL, 0}, {1400, 5.25, 1.0 / 3e3, 2e-4, ODD, 8}};
+	qn_tuning tuning = {"kl", 24, {1400, 5.25, 1.0 / 3e3, NAN, NULL, 0}, points, 2, 2};
+	qn_plan tuned = plan, p;
+	qn_allocation *f;
+	assert_null(strstr(text_of(&plan), "tuning"));
+	tuned.tuning = &tuning;
+	const char *text = text_of(&tuned);
+	loads(text, &p, &f);
+	const qn_tuning *u = p.tuning;
+	assert_string_equal(u->measure, "kl");
+	assert_true(u->samples == 24 && u->n == 2 && u->chosen.bytes == 1400 && isnan(u->chosen.measured) && isnan(u->points[0].measured));
+	assert_true(u->points[1].error == 1.0 / 3e3 && u->points[1].measured == 2e-4 && u->points[1].weight_bits == 8);
+	assert_string_equal(u->points[1].changed, ODD);
+	assert_string_equal(strstr(text, "tuning"), strstr(text_of(&p), "tuning"));
+	refuses(edited(text, "\"bits\": 4.5", "\"bits\": \"x\""), "tuning, point 1", "'bits'", "a number");
+	refuses(edited(text, "\"kl\"", "\"kI\""), "tuning", "'measure'", "cosine, kl");
+}
+
 /* The published order; ours stand between them. */
 static void keys_are_in_order(void **state)
 {
@@ -343,6 +366,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(all_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_tuning_is_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(keys_are_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(slips_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_model_is_refused, setup, teardown),

@@ -1,0 +1,11 @@
+/* forms.h - the stored form that a width gives a layer. */
+#ifndef QN_FORMS_H
+#define QN_FORMS_H
+
+#include "passes/plan.h"
+
+/* From weight_bits (and those of its parts): form, bytes, and `reason` where the form for the width cannot hold the weight and a wider one is taken (else NULL;
+ * text in `a`). Reads the weight. */
+qn_status qn_layer_give_form(qn_graph *g, qn_arena *a, qn_layer *l);
+
+#endif
