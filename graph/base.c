@@ -81,27 +81,31 @@ void *qn_heap(qn_ctx *ctx, void *ptr, size_t old_size, size_t new_size)
 	return p;
 }
 
-static size_t edit_distance(const char *a, const char *b, size_t give_up)
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+size_t qn_edit_distance(const char *a, size_t la, const char *b, size_t lb, size_t give_up)
 {
-	size_t la = strlen(a), lb = strlen(b);
-	enum { MAX = 96 };
+	enum { MAX = 512 };
 	if (la >= MAX || lb >= MAX || (la > lb ? la - lb : lb - la) > give_up)
 		return give_up + 1;
 	size_t row[MAX + 1];
 	for (size_t j = 0; j <= lb; j++)
 		row[j] = j;
 	for (size_t i = 1; i <= la; i++) {
-		size_t diagonal = row[0];
+		size_t diagonal = row[0], least = i;
 		row[0] = i;
 		for (size_t j = 1; j <= lb; j++) {
-			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+			size_t best = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
 			diagonal = row[j];
 			if (row[j] + 1 < best)
 				best = row[j] + 1;
 			if (row[j - 1] + 1 < best)
 				best = row[j - 1] + 1;
 			row[j] = best;
+			least = best < least ? best : least;
 		}
+		if (least > give_up)
+			return give_up + 1;
 	}
 	return row[lb];
 }
@@ -111,7 +115,7 @@ const char *qn_nearest(const char *name, const char *const *names, size_t n)
 	size_t best = strlen(name) / 3 + 2;
 	const char *found = NULL;
 	for (size_t i = 0; i < n; i++) {
-		size_t d = edit_distance(name, names[i], best);
+		size_t d = qn_edit_distance(name, strlen(name), names[i], strlen(names[i]), best);
 		if (d < best) {
 			best = d;
 			found = names[i];

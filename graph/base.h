@@ -131,6 +131,8 @@ float qn_f16_to_f32(uint16_t h);
 uint16_t qn_f32_to_bf16(float f);
 float qn_bf16_to_f32(uint16_t h);
 
+/* Insertions, deletions and substitutions that turn a into b, letters of either case alike; some number over give_up when there are more. */
+size_t qn_edit_distance(const char *a, size_t la, const char *b, size_t lb, size_t give_up);
 /* The nearest name to `name` among `names` by edit distance, or NULL when none is near (for "did you mean"). */
 const char *qn_nearest(const char *name, const char *const *names, size_t n);
 
