@@ -71,6 +71,8 @@ typedef struct qn_layer {
 	const qn_tensor *ready_weight; /* of the form's type, [n, k] */
 	const qn_tensor *ready_scale;  /* f32 [n], for i8 */
 	const qn_tensor *ready_bias;   /* f32 [n]: replaces the bias (or is one where there was none) */
+	const char *rounding;      /* "gptq" or "importance" where samples rounded the weight; NULL: it was rounded plainly */
+	const char *rounding_note; /* why plainly though samples were to, or what the targets of gptq lack; NULL: nothing to say */
 	const float *divided;    /* [n]: the result was divided by it, channel by channel, for the layers that read it; NULL: it was not */
 	qn_value *joined;        /* of a layer that was split by rows (node NULL): its parts' results in order */
 	qn_origin origin;
@@ -107,6 +109,9 @@ struct qn_plan {
 	size_t n_outputs;
 	const struct qn_tuning *tuning; /* how the widths were found, passes/tune/curve.h; NULL: not by a tuning */
 };
+
+/* Bits of a layer's codes. A weight that its own width could not hold went to i8, which has room for all 8. */
+static inline int qn_form_levels(qn_form form, int bits) { return form == QN_FORM_I8 && bits <= 4 ? 8 : bits; }
 
 /* Fills the plan with the layers of a graph, roles still open. */
 qn_status qn_plan_collect(qn_graph *g, qn_plan *p);

@@ -3,10 +3,8 @@
  * needs: widths, samples when the rounding is importance or gptq (else it does nothing). gives: ready_weight, ready_scale and ready_bias
  * of layers; layers without a bias get one of zeros, which the rounding fills. */
 #include "passes/config.h"
-#include "passes/gptq/layer.h"
+#include "passes/gptq/driver.h"
 #include "passes/passes.h"
-
-enum { MOST_IN_GROUP = 64 };
 
 /* --- importance: the mean square of each input channel weighs the error of its column, the mean makes the bias good -------- */
 typedef struct moments {
@@ -86,10 +84,11 @@ static qn_status read_samples(qn_graph *g, qn_pass_env *env, moments *m)
 static qn_status importance(qn_graph *g, qn_pass_env *env)
 {
 	qn_plan *p = env->plan;
+	qn_gptq_mark(p, "importance", false);
 	moments *m = QN_NEW(env->scratch, moments, g->n_values);
 	for (size_t i = 0; i < p->n; i++) {
 		const qn_layer *l = &p->layers[i];
-		if (!qn_gptq_takes_part(l) || l->form != QN_FORM_Q4_0)
+		if (!l->rounding)
 			continue;
 		m[l->node->in[0]->id].sum = QN_NEW(env->scratch, double, l->k);
 		m[l->node->in[0]->id].square = QN_NEW(env->scratch, double, l->k);
@@ -97,7 +96,7 @@ static qn_status importance(qn_graph *g, qn_pass_env *env)
 	QN_TRY(read_samples(g, env, m));
 	for (size_t i = 0; i < p->n; i++) {
 		qn_layer *l = &p->layers[i];
-		if (!qn_gptq_takes_part(l) || l->form != QN_FORM_Q4_0 || !m[l->node->in[0]->id].rows)
+		if (!l->rounding || !m[l->node->in[0]->id].rows)
 			continue;
 		qn_arena a;
 		qn_arena_init(&a, g->ctx);
@@ -109,61 +108,6 @@ static qn_status importance(qn_graph *g, qn_pass_env *env)
 	return QUERN_OK;
 }
 
-/* --- gptq ---------------------------------------------------------------------------------------------------------------- */
-static void give_biases(qn_graph *g, qn_plan *p)
-{
-	for (size_t i = 0; i < p->n; i++) {
-		qn_layer *l = &p->layers[i];
-		if (!qn_gptq_takes_part(l) || qn_node_has_in(l->node, 2))
-			continue;
-		qn_value *zeros = qn_graph_const(g, qn_arena_printf(g->arena, "%s.bias", l->weight), qn_tensor_new(g->arena, QN_F32, 1, &l->n));
-		zeros->weight = zeros->name;
-		qn_node_set_input(g, l->node, 2, zeros);
-	}
-}
-
-static qn_gptq_settings settings_for(const qn_streams *s)
-{
-	int64_t tokens = s->tokens * (int64_t)(1 + s->copies);
-	bool many = tokens > 7000;
-	return (qn_gptq_settings){.damping = many ? 0.1 : 0.3,
-		.alpha = s->samples >= 200 ? 0.8 : 0.6,
-		.centre = true,
-		.sequential = true,
-		.compensate = true,
-		.residual = true,
-		.rounding = {.trial = true, .descents = 3}};
-}
-
-static qn_status gptq(qn_graph *g, qn_pass_env *env)
-{
-	qn_plan *p = env->plan;
-	give_biases(g, p);
-	qn_streams s;
-	QN_TRY(qn_streams_open(g, env->samples, env->plan->config->copies, env->scratch, &s));
-	qn_gptq_settings o = settings_for(&s);
-	QN_TRY(qn_streams_begin(&s));
-	size_t done = 0, total = 0;
-	for (size_t i = 0; i < p->n; i++)
-		total += qn_gptq_takes_part(&p->layers[i]);
-	for (qn_node *n = g->first; n; n = n->next) {
-		if (!qn_exec_needs(n))
-			continue;
-		qn_layer *l = qn_plan_find(p, n), *group[MOST_IN_GROUP];
-		if (l && qn_gptq_takes_part(l)) {
-			size_t count = qn_gptq_group(p, l, group, MOST_IN_GROUP);
-			QN_TRY(qn_gptq_round_group(g, p, &s, &o, group, count));
-			done += count;
-			if (g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, "gptq", done, total))
-				QN_FAIL(g->ctx, QUERN_ERR_CANCELLED, "stopped");
-		}
-		QN_TRY(qn_streams_step(&s, n));
-		if (done == total)
-			break;
-	}
-	return QUERN_OK;
-}
-
 qn_status qn_pass_round(qn_graph *g, qn_pass_env *env)
 {
 	qn_rounding r = env->plan->config->rounding;
@@ -171,5 +115,5 @@ qn_status qn_pass_round(qn_graph *g, qn_pass_env *env)
 		return QUERN_OK;
 	if (!env->samples)
 		QN_FAIL(g->ctx, QUERN_ERR_CONFIG, "rounding %s needs samples: give some with --calib", r == QN_ROUND_GPTQ ? "gptq" : "importance");
-	return r == QN_ROUND_GPTQ ? gptq(g, env) : importance(g, env);
+	return r == QN_ROUND_GPTQ ? qn_gptq_run(g, env->plan, env->samples, env->scratch) : importance(g, env);
 }

@@ -164,12 +164,9 @@ static qn_value *join(qn_graph *g, qn_node *n, const qn_layer *l, qn_value **par
 	return z;
 }
 
-/* A weight that its own width could not hold went to i8, which has room for all 8 bits. */
-static int levels(qn_form form, int bits) { return form == QN_FORM_I8 && bits <= 4 ? 8 : bits; }
-
 static qn_store store_of(const qn_layer *l, const quern_config *c)
 {
-	return (qn_store){l->node->in[l->weight_in], NULL, l->n, l->k, levels(l->form, l->weight_bits), l->form, c, l->weight_scale_min,
+	return (qn_store){l->node->in[l->weight_in], NULL, l->n, l->k, qn_form_levels(l->form, l->weight_bits), l->form, c, l->weight_scale_min,
 		l->ready_weight, l->ready_scale};
 }
 
@@ -180,7 +177,7 @@ static qn_status split(qn_graph *g, qn_layer *l, const quern_config *config)
 	for (int i = 0; i < l->n_parts; i++) {
 		const qn_part *p = &l->parts[i];
 		qn_store s = store_of(l, config);
-		s.rows = p->rows, s.n = p->n, s.form = p->form, s.bits = levels(p->form, p->weight_bits);
+		s.rows = p->rows, s.n = p->n, s.form = p->form, s.bits = qn_form_levels(p->form, p->weight_bits);
 		qn_value *in[3] = {n->in[0], n->in[1], NULL};
 		QN_TRY(qn_store_bias(g, &s, qn_node_has_in(n, 2) ? n->in[2] : NULL, &in[2]));
 		qn_node *part = qn_graph_node(g, n, n->op, qn_arena_printf(g->arena, "%s.%s", n->name, qn_role_name(p->role)), in, in[2] ? 3 : 2, 1);

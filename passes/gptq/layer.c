@@ -1,27 +1,51 @@
-/* layer.c - one group of layers that read one tensor: metric, targets, rounding, bias. */
+/* layer.c - one group of layers that read one tensor: rounding against its targets, bias, and what falls back. */
 #include "passes/gptq/layer.h"
 
 #include "graph/op.h"
 
-#include <cblas.h>
 #include <math.h>
 
-enum { FEWEST_ROWS = 32 };
-
-bool qn_gptq_takes_part(const qn_layer *l)
+/* --- which layers ------------------------------------------------------------------------------------------------------- */
+static bool shares_weight(const qn_plan *p, const qn_layer *l)
 {
-	bool whole = true;
+	qn_value *w = l->node->in[l->weight_in], *root = qn_value_root(w);
+	for (const qn_layer *o = p->layers; o < p->layers + p->n; o++) {
+		if (o == l || !o->node)
+			continue;
+		qn_value *other = o->node->in[o->weight_in];
+		if (other == w || (root && qn_value_root(other) == root))
+			return true;
+	}
+	return false;
+}
+
+static const char *refusal(const qn_plan *p, const qn_layer *l)
+{
 	for (int i = 1; i < l->n_parts; i++)
-		whole &= l->parts[i].form == l->parts[0].form && l->parts[i].weight_bits == l->parts[0].weight_bits;
-	bool linear = l->node && l->node->op == qn_op_find("quern", "Linear");
-	return linear && whole && !l->ready_weight && (l->form == QN_FORM_I8 || (l->form == QN_FORM_Q4_0 && l->weight_bits == 4));
+		if (l->parts[i].form != l->parts[0].form || l->parts[i].weight_bits != l->parts[0].weight_bits)
+			return "the parts of the fused weight have different widths";
+	if (l->node->op != qn_op_find("quern", "Linear"))
+		return "only linear layers are rounded by samples";
+	if (l->form == QN_FORM_Q4_0 && l->weight_bits != 4)
+		return "widths below 4 bits are not rounded by samples";
+	return shares_weight(p, l) ? "another layer has the same weight" : NULL;
+}
+
+void qn_gptq_mark(qn_plan *p, const char *name, bool i8)
+{
+	for (qn_layer *l = p->layers; l < p->layers + p->n; l++) {
+		if (!l->node || l->ready_weight || (l->form != QN_FORM_Q4_0 && !(i8 && l->form == QN_FORM_I8)))
+			continue;
+		l->rounding_note = refusal(p, l);
+		l->rounding = l->rounding_note ? NULL : name;
+	}
 }
 
 size_t qn_gptq_group(qn_plan *plan, qn_layer *first, qn_layer **group, size_t most)
 {
 	size_t n = 0;
 	for (qn_layer *l = first; l < plan->layers + plan->n && n < most; l++)
-		if (qn_gptq_takes_part(l) && l->node->in[0] == first->node->in[0])
+		if (l->rounding && l->node->in[0] == first->node->in[0])
 			group[n++] = l;
 	return n;
 }
@@ -42,106 +66,13 @@ qn_value *qn_gptq_residual(const qn_layer *l)
 	return r->is_const || !same_width ? NULL : r;
 }
 
-/* What all layers of a group share. */
-typedef struct shared {
-	qn_graph *g;
-	qn_streams *s;
-	const qn_gptq_settings *o;
-	qn_arena *a;
-	int64_t rows, k;
-	const float *exact, *rounded; /* inputs, [rows, k] */
-	float *mean_exact;            /* [k] */
-	qn_metric metric;
-	double *drift;                /* [k, k]: (exact - rounded)^T centred; NULL when there is none */
-} shared;
-
-static void column_means(const float *x, int64_t rows, int64_t k, float *mean, double *sum)
-{
-	memset(sum, 0, (size_t)k * sizeof *sum);
-	for (int64_t r = 0; r < rows; r++)
-		for (int64_t i = 0; i < k; i++)
-			sum[i] += (double)x[r * k + i];
-	for (int64_t i = 0; i < k; i++)
-		mean[i] = (float)(sum[i] / (double)rows);
-}
-
-/* d^T xc over all rows, [m, k]: d [rows, m], xc the centred rounded inputs. A chunk at a time, summed in f64. */
-static void cross_moment(shared *h, const float *d, int64_t m, double *out)
-{
-	enum { CHUNK = 512 };
-	qn_arena scratch;
-	qn_arena_init(&scratch, h->g->ctx);
-	float *xc = QN_NEW(&scratch, float, CHUNK *h->k), *part = QN_NEW(&scratch, float, m *h->k);
-	for (int64_t from = 0; from < h->rows; from += CHUNK) {
-		int64_t n = h->rows - from < CHUNK ? h->rows - from : CHUNK;
-		for (int64_t r = 0; r < n; r++)
-			for (int64_t i = 0; i < h->k; i++)
-				xc[r * h->k + i] = h->rounded[(from + r) * h->k + i] - h->metric.mean[i];
-		cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)m, (int)h->k, (int)n, 1, d + from * m, (int)m, xc, (int)h->k, 0, part, (int)h->k);
-		for (int64_t i = 0; i < m * h->k; i++)
-			out[i] += (double)part[i];
-	}
-	qn_arena_release(&scratch);
-}
-
-static void difference(float *out, const float *a, const float *b, int64_t n)
-{
-	for (int64_t i = 0; i < n; i++)
-		out[i] = a[i] - b[i];
-}
-
-static qn_status prepare(shared *h, qn_value *x)
-{
-	int64_t rows;
-	h->exact = qn_streams_rows(h->s, x, false, h->a, &h->rows);
-	h->rounded = h->o->sequential ? qn_streams_rows(h->s, x, true, h->a, &rows) : h->exact;
-	if (!h->exact || !h->rounded || h->rows < FEWEST_ROWS)
-		return QUERN_ERR_NUMERIC;
-	QN_TRY(qn_metric_make(h->g->ctx, h->a, h->rounded, h->rows, h->k, h->o->damping, h->o->mean_only, h->o->centre, &h->metric));
-	h->mean_exact = QN_NEW(h->a, float, h->k);
-	column_means(h->exact, h->rows, h->k, h->mean_exact, QN_NEW(h->a, double, h->k));
-	if (h->o->compensate && h->exact != h->rounded) {
-		float *d = QN_NEW(h->a, float, h->rows *h->k);
-		difference(d, h->exact, h->rounded, h->rows * h->k);
-		h->drift = QN_NEW(h->a, double, h->k * h->k);
-		cross_moment(h, d, h->k, h->drift);
-	}
-	return QUERN_OK;
-}
-
-/* e^T xc of the error that earlier layers left: w (drift), and what the stream lacks. mean_residual [n] is the stream's mean error. */
-static void target_moment(shared *h, const qn_layer *l, const float *w, double *exc, float *mean_residual)
-{
-	if (h->drift) {
-		double *wide = QN_NEW(h->a, double, l->n *h->k);
-		for (int64_t i = 0; i < l->n * h->k; i++)
-			wide[i] = (double)w[i];
-		cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)l->n, (int)h->k, (int)h->k, 1, wide, (int)h->k, h->drift, (int)h->k, 0, exc,
-			(int)h->k);
-	}
-	qn_value *stream = h->o->residual && h->o->sequential ? qn_gptq_residual(l) : NULL;
-	int64_t rows_f, rows_q;
-	const float *f = stream ? qn_streams_rows(h->s, stream, false, h->a, &rows_f) : NULL;
-	const float *q = f ? qn_streams_rows(h->s, stream, true, h->a, &rows_q) : NULL;
-	if (!q || rows_f != h->rows || rows_q != h->rows)
-		return;
-	float *d = QN_NEW(h->a, float, h->rows *l->n);
-	difference(d, f, q, h->rows * l->n);
-	column_means(d, h->rows, l->n, mean_residual, QN_NEW(h->a, double, l->n));
-	if (h->o->compensate)
-		cross_moment(h, d, l->n, exc);
-}
-
-/* Mean error of the layer's result, which its bias makes good: mean(T) - Q mean(x). */
-static void correct_bias(shared *h, const qn_layer *l, const float *w, const float *q, const float *bias, const float *mean_residual, float *out)
-{
-	for (int64_t r = 0; r < l->n; r++) {
-		double s = bias ? (double)bias[r] : 0;
-		for (int64_t i = 0; i < h->k; i++)
-			s += (double)w[r * h->k + i] * (double)h->mean_exact[i] - (double)q[r * h->k + i] * (double)h->metric.mean[i];
-		out[r] = (float)(s + (double)mean_residual[r]);
-	}
-}
+/* --- rounding ------------------------------------------------------------------------------------------------------------ */
+/* Codes and values of one way to round. */
+typedef struct rounded {
+	qn_tensor *stored;
+	float *scales; /* of i8 */
+	float *q;      /* [n, k] */
+} rounded;
 
 static qn_tensor *new_tensor(qn_arena *a, qn_dtype type, int64_t n, int64_t k)
 {
@@ -149,83 +80,183 @@ static qn_tensor *new_tensor(qn_arena *a, qn_dtype type, int64_t n, int64_t k)
 	return qn_tensor_new(a, type, k ? 2 : 1, dim);
 }
 
-/* Rounds `target` into the layer's form; values go to q. */
-static qn_status round_rows(shared *h, const qn_layer *l, const float *target, bool plain, qn_tensor *stored, float *scales, float *q)
+static rounded new_rounded(const qn_layer *l, qn_arena *stored, qn_arena *values)
+{
+	bool i8 = l->form == QN_FORM_I8;
+	return (rounded){new_tensor(stored, i8 ? QN_I8 : QN_Q4_0, l->n, l->k), i8 ? QN_NEW(stored, float, l->n) : NULL, QN_NEW(values, float, l->n *l->k)};
+}
+
+static void values_of(qn_ctx *ctx, const qn_layer *l, rounded *r)
+{
+	if (l->form == QN_FORM_Q4_0) {
+		qn_dequantize_q4_0(ctx, r->stored->data, l->n * l->k, false, r->q);
+		return;
+	}
+	const int8_t *codes = r->stored->data;
+	for (int64_t i = 0; i < l->n * l->k; i++)
+		r->q[i] = (float)codes[i] * r->scales[i / l->k];
+}
+
+static qn_status round_plainly(qn_ctx *ctx, const qn_layer *l, const float *w, rounded *r)
+{
+	qn_quant_report report;
+	void *data = (void *)(uintptr_t)r->stored->data;
+	if (l->form == QN_FORM_I8)
+		QN_TRY(qn_quantize_i8_rows(ctx, w, l->n, l->k, qn_form_levels(l->form, l->weight_bits), l->weight_scale_min, data, r->scales, &report));
+	else
+		QN_TRY(qn_quantize_q4_0(ctx, w, l->n, l->k, QN_ROUND_MSE, NULL, data, &report));
+	values_of(ctx, l, r);
+	return QUERN_OK;
+}
+
+static qn_status round_by_metric(qn_gptq_shared *h, const qn_layer *l, const float *target, rounded *r)
 {
 	qn_ctx *ctx = h->g->ctx;
-	void *data = (void *)(uintptr_t)stored->data;
-	qn_quant_report report;
+	void *data = (void *)(uintptr_t)r->stored->data;
+	qn_arena scratch;
+	qn_arena_init(&scratch, ctx);
+	qn_status status = QUERN_OK;
 	if (l->form == QN_FORM_I8) {
-		QN_TRY(qn_quantize_i8_rows(ctx, target, l->n, l->k, l->weight_bits, 1e-6f, data, scales, &report));
-		for (int64_t i = 0; i < l->n * l->k; i++)
-			q[i] = (float)((const int8_t *)data)[i] * scales[i / l->k];
-		return QUERN_OK;
+		qn_quant_report report;
+		int bits = qn_form_levels(l->form, l->weight_bits);
+		status = qn_quantize_i8_rows(ctx, target, l->n, l->k, bits, l->weight_scale_min, NULL, r->scales, &report);
+		if (status == QUERN_OK)
+			qn_gptq_i8(ctx, &scratch, &h->metric, target, l->n, bits, r->scales, data);
+	} else {
+		qn_gptq_q4_0(ctx, &scratch, &h->metric, target, l->n, &h->o->rounding, data);
 	}
-	if (plain)
-		QN_TRY(qn_quantize_q4_0(ctx, target, l->n, l->k, QN_ROUND_MSE, NULL, data, &report));
-	else
-		qn_gptq_q4_0(ctx, h->a, &h->metric, target, l->n, &h->o->rounding, data);
-	qn_dequantize_q4_0(ctx, data, l->n * l->k, false, q);
-	return QUERN_OK;
+	qn_arena_release(&scratch);
+	values_of(ctx, l, r);
+	return status;
 }
 
-static qn_status round_layer(shared *h, qn_plan *plan, qn_layer *l)
+/* --- is it better? ------------------------------------------------------------------------------------------------------ */
+/* By how much plain rounding's error on the layer's own inputs is above q's, over every step-th row. */
+typedef struct gain {
+	double sum, squares;
+	int64_t rows;
+} gain;
+
+static qn_status measure_gain(qn_gptq_shared *h, const qn_gptq_target *t, const float *q, int64_t step, gain *out)
 {
-	qn_graph *g = h->g;
-	const qn_tensor *wt, *bt = NULL;
-	QN_TRY(qn_consts_get(h->s->consts, l->node->in[1], &wt));
-	if (qn_node_has_in(l->node, 2))
-		QN_TRY(qn_consts_get(h->s->consts, l->node->in[2], &bt));
-	const float *w = wt->data, *bias = bt ? bt->data : NULL;
-	int64_t size = l->n * l->k;
-	float *target = QN_NEW(h->a, float, size), *q = QN_NEW(h->a, float, size), *plain = QN_NEW(h->a, float, size);
-	float *mean_residual = QN_NEW(h->a, float, l->n);
-	memcpy(target, w, (size_t)size * sizeof *w);
-	double *exc = QN_NEW(h->a, double, size);
-	target_moment(h, l, w, exc, mean_residual);
-	if (h->o->compensate)
-		qn_metric_compensate(g->ctx, h->a, &h->metric, exc, h->o->alpha, target, l->n);
-	qn_dtype type = l->form == QN_FORM_I8 ? QN_I8 : QN_Q4_0;
-	qn_tensor *stored = new_tensor(plan->arena, type, l->n, l->k), *scale = new_tensor(plan->arena, QN_F32, l->n, 0);
-	qn_tensor *other = new_tensor(h->a, type, l->n, l->k);
-	QN_TRY(round_rows(h, l, target, false, stored, (float *)(uintptr_t)scale->data, q));
-	if (l->form == QN_FORM_Q4_0) {
-		QN_TRY(round_rows(h, l, w, true, other, NULL, plain));
-		double won = qn_metric_loss(g->ctx, h->a, &h->metric, target, q, l->n), before = qn_metric_loss(g->ctx, h->a, &h->metric, target, plain, l->n);
-		if (!(won <= before)) {
-			qn_log(g->ctx, QUERN_LOG_INFO, "layer '%s' keeps plain rounding: %.3g by its inputs, %.3g without", l->name, won, before);
-			memcpy((void *)(uintptr_t)stored->data, other->data, qn_tensor_bytes(other));
-			memcpy(q, plain, (size_t)size * sizeof *q);
-		}
+	const qn_layer *l = t->l;
+	int64_t rows = (l->n + step - 1) / step, k = l->k;
+	qn_arena a;
+	qn_arena_init(&a, h->g->ctx);
+	qn_layer part = *l;
+	part.n = rows;
+	float *w = QN_NEW(&a, float, rows *k), *mine = QN_NEW(&a, float, rows *k);
+	double *exc = t->exc ? QN_NEW(&a, double, rows *k) : NULL, *won = QN_NEW(&a, double, rows), *before = QN_NEW(&a, double, rows);
+	for (int64_t r = 0; r < rows; r++) {
+		memcpy(w + r * k, t->w + r * step * k, (size_t)k * sizeof *w);
+		memcpy(mine + r * k, q + r * step * k, (size_t)k * sizeof *w);
+		if (exc)
+			memcpy(exc + r * k, t->exc + r * step * k, (size_t)k * sizeof *exc);
 	}
-	l->ready_weight = stored;
-	l->ready_scale = l->form == QN_FORM_I8 ? scale : NULL;
-	qn_tensor *values = new_tensor(h->s->arena, QN_F32, l->n, l->k);
-	memcpy((void *)(uintptr_t)values->data, q, (size_t)size * sizeof *q);
-	qn_streams_override(h->s, l->node->in[1], values);
-	if (h->o->centre) {
-		qn_tensor *b = new_tensor(plan->arena, QN_F32, l->n, 0);
-		correct_bias(h, l, w, q, bias, mean_residual, (float *)(uintptr_t)b->data);
-		l->ready_bias = b;
-		qn_streams_override(h->s, l->node->in[2], b);
+	rounded plain = new_rounded(&part, &a, &a);
+	qn_status status = round_plainly(h->g->ctx, &part, w, &plain);
+	qn_metric_loss(h->g->ctx, &a, &h->metric, w, mine, exc, rows, won);
+	qn_metric_loss(h->g->ctx, &a, &h->metric, w, plain.q, exc, rows, before);
+	*out = (gain){.rows = rows};
+	for (int64_t r = 0; r < rows; r++) {
+		out->sum += before[r] - won[r];
+		out->squares += (before[r] - won[r]) * (before[r] - won[r]);
 	}
+	qn_arena_release(&a);
+	return status;
+}
+
+/* A sample of the rows decides where it leaves no doubt, else all rows. */
+static qn_status is_better(qn_gptq_shared *h, const qn_gptq_target *t, const float *q, bool *better)
+{
+	enum { SAMPLE = 96, DEVIATIONS = 4 };
+	gain g;
+	int64_t step = t->l->n / SAMPLE > 1 ? t->l->n / SAMPLE : 1;
+	QN_TRY(measure_gain(h, t, q, step, &g));
+	double spread = g.squares - g.sum * g.sum / (double)g.rows;
+	if (step > 1 && !(g.sum > 0 && g.sum * g.sum > DEVIATIONS * DEVIATIONS * spread))
+		QN_TRY(measure_gain(h, t, q, 1, &g));
+	*better = g.sum >= 0;
 	return QUERN_OK;
 }
 
-qn_status qn_gptq_round_group(qn_graph *g, qn_plan *plan, qn_streams *s, const qn_gptq_settings *o, qn_layer **group, size_t n)
+/* --- one layer ------------------------------------------------------------------------------------------------------------ */
+/* Mean error of the layer's result, which its bias makes good: mean(T) - Q mean(x). */
+static void correct_bias(const qn_gptq_shared *h, const qn_gptq_target *t, const float *q, float *out)
+{
+	int64_t k = t->l->k;
+	for (int64_t r = 0; r < t->l->n; r++) {
+		double s = t->bias ? (double)t->bias[r] : 0;
+		for (int64_t i = 0; i < k; i++)
+			s += (double)t->w[r * k + i] * (double)h->mean_exact[i] - (double)q[r * k + i] * (double)h->metric.mean[i];
+		out[r] = (float)(s + (double)t->mean_residual[r]);
+	}
+}
+
+static void hand_over(qn_gptq_shared *h, qn_plan *plan, const qn_gptq_target *t, const rounded *r, qn_arena *values)
+{
+	qn_layer *l = t->l;
+	l->ready_weight = r->stored;
+	if (r->scales) {
+		qn_tensor *scale = QN_NEW(plan->arena, qn_tensor, 1);
+		*scale = (qn_tensor){QN_F32, 1, {l->n}, r->scales};
+		l->ready_scale = scale;
+	}
+	qn_tensor *seen = QN_NEW(values, qn_tensor, 1);
+	*seen = (qn_tensor){QN_F32, 2, {l->n, l->k}, r->q};
+	qn_streams_override(h->s, l->node->in[1], seen);
+	if (!h->o->centre)
+		return;
+	qn_tensor *b = new_tensor(plan->arena, QN_F32, l->n, 0);
+	correct_bias(h, t, r->q, (float *)(uintptr_t)b->data);
+	l->ready_bias = b;
+	qn_streams_override(h->s, l->node->in[2], b);
+}
+
+static qn_status round_layer(qn_gptq_shared *h, qn_plan *plan, const qn_gptq_target *t, qn_arena *values)
+{
+	qn_layer *l = t->l;
+	qn_arena scratch;
+	qn_arena_init(&scratch, h->g->ctx);
+	float *target = QN_NEW(&scratch, float, l->n *l->k);
+	memcpy(target, t->w, (size_t)(l->n * l->k) * sizeof *target);
+	if (t->exc)
+		qn_metric_compensate(h->g->ctx, &scratch, &h->metric, t->exc, h->o->alpha, target, l->n);
+	rounded r = new_rounded(l, plan->arena, values);
+	qn_status status = round_by_metric(h, l, target, &r);
+	qn_arena_release(&scratch);
+	bool better = true;
+	if (status == QUERN_OK)
+		status = is_better(h, t, r.q, &better);
+	if (status == QUERN_OK && !better) {
+		l->rounding = NULL;
+		l->rounding_note = "plain rounding has the smaller error on the layer's own inputs";
+		status = round_plainly(h->g->ctx, l, t->w, &r);
+	}
+	if (status == QUERN_OK)
+		hand_over(h, plan, t, &r, values);
+	if (status == QUERN_OK && better && h->o->residual && h->o->sequential && !t->rounded.rows)
+		l->rounding_note = "its result is added to no stream: the plain target is used";
+	return status;
+}
+
+qn_status qn_gptq_round_group(qn_graph *g, qn_plan *plan, qn_streams *s, const qn_gptq_settings *o, qn_layer **group, size_t n, qn_arena *values)
 {
 	qn_arena a;
 	qn_arena_init(&a, g->ctx);
-	shared h = {.g = g, .s = s, .o = o, .a = &a, .k = group[0]->k};
-	qn_status status = prepare(&h, group[0]->node->in[0]);
+	qn_gptq_shared h = {.g = g, .s = s, .o = o, .a = &a, .t = QN_NEW(&a, qn_gptq_target, n), .n = n};
+	for (size_t i = 0; i < n; i++)
+		h.t[i].l = group[i];
+	qn_status status = qn_gptq_targets(&h);
 	if (status == QUERN_ERR_NUMERIC) {
-		for (size_t i = 0; i < n; i++)
-			qn_log(g->ctx, QUERN_LOG_INFO, "layer '%s' keeps plain rounding: %s", group[i]->name,
-				h.rows < FEWEST_ROWS ? "its samples have too few rows" : "the second moment of its inputs is singular");
+		for (size_t i = 0; i < n; i++) {
+			group[i]->rounding = NULL;
+			group[i]->rounding_note = h.metric.rows < QN_GPTQ_FEWEST_ROWS ? "the samples give it too few rows" : "the second moment of its inputs is singular";
+		}
 		status = QUERN_OK;
 	} else {
 		for (size_t i = 0; i < n && status == QUERN_OK; i++) {
-			status = round_layer(&h, plan, group[i]);
+			status = round_layer(&h, plan, &h.t[i], values);
 			if (status != QUERN_OK)
 				qn_prefix(g->ctx, status, "layer '%s'", group[i]->name);
 		}

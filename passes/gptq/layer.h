@@ -7,8 +7,8 @@
 #include "passes/plan.h"
 
 typedef struct qn_gptq_settings {
-	double damping, alpha;
-	bool mean_only;   /* damping by the mean of the diagonal alone */
+	qn_damping damping;
+	double alpha;     /* share of the compensation that is made */
 	bool centre;      /* H of centred inputs, and the mean error folded into the bias */
 	bool sequential;  /* inputs of the network as rounded so far; else float inputs */
 	bool compensate;  /* targets that make good the error of earlier layers */
@@ -16,14 +16,44 @@ typedef struct qn_gptq_settings {
 	qn_gptq_options rounding;
 } qn_gptq_settings;
 
+enum { QN_GPTQ_FEWEST_ROWS = 32 };
+
+/* Marks the layers in Q4_0 (and, where asked, i8) whose weights samples are to round: `rounding` of each is `name`. Those that cannot take part get a rounding_note. */
+void qn_gptq_mark(qn_plan *plan, const char *name, bool i8);
 /* The other operand of the sum that a layer's result goes into, when it has the result's shape and is already there; else NULL. */
 qn_value *qn_gptq_residual(const qn_layer *l);
-/* Layers of `plan` that read the same value as `first`, from `first` on, and take part (a float Linear that is to be Q4_0 or i8 and not split). Returns how many. */
+/* Marked layers of `plan` that read the same value as `first`, from `first` on. Returns how many. */
 size_t qn_gptq_group(qn_plan *plan, qn_layer *first, qn_layer **group, size_t most);
-bool qn_gptq_takes_part(const qn_layer *l);
 
-/* Rounds a group: sets ready_weight (ready_scale, ready_bias) of each and makes the rounded stream read them. Layers for which it is not possible or not better
- * keep plain rounding, and `reason` of theirs is given to the log. */
-qn_status qn_gptq_round_group(qn_graph *g, qn_plan *plan, qn_streams *s, const qn_gptq_settings *o, qn_layer **group, size_t n);
+/* --- targets.c ------------------------------------------------------------------------------------------------------- */
+/* A layer's target: what its result should be, as moments over the samples. */
+typedef struct qn_gptq_target {
+	qn_layer *l;
+	const float *w, *bias;       /* [n, k]; [n] or NULL */
+	qn_rows exact, rounded;      /* of the stream that its result is added to; no rows: there is none or it is not asked for */
+	float *mean_residual;        /* [n] what the stream lacks in the mean */
+	double *exc;                 /* [n, k] (error that earlier layers left)^T (centred inputs); NULL: none */
+} qn_gptq_target;
+
+/* What the layers of a group share. */
+typedef struct qn_gptq_shared {
+	qn_graph *g;
+	qn_streams *s;
+	const qn_gptq_settings *o;
+	qn_arena *a;
+	qn_rows exact, rounded; /* inputs */
+	float *mean_exact;      /* [k] */
+	qn_metric metric;
+	qn_gptq_target *t;
+	size_t n;
+} qn_gptq_shared;
+
+/* Fills all of it from the streams, given g, s, o, a, n and t[].l. QUERN_ERR_NUMERIC, with no message: too few rows (metric.rows), or the moment is singular. */
+qn_status qn_gptq_targets(qn_gptq_shared *h);
+
+/* --- layer.c ------------------------------------------------------------------------------------------------------------ */
+/* Rounds a group: sets ready_weight (ready_scale, ready_bias) of each and makes the rounded stream read them; what it reads is in `values`, which must live until the
+ * layers were run. Layers for which it is not possible or not better keep plain rounding, and rounding_note says so. */
+qn_status qn_gptq_round_group(qn_graph *g, qn_plan *plan, qn_streams *s, const qn_gptq_settings *o, qn_layer **group, size_t n, qn_arena *values);
 
 #endif

@@ -1,142 +1,149 @@
-/* metric.c - second moments of a layer's inputs and the factors that rounding needs of them. */
+/* metric.c - second moments of a layer's inputs and the factors that rounding needs of them.
+ *
+ * U with inverse(h) = U^T U comes without the inverse: with rows and columns in reverse order h = L L^T, so h = V V^T for the upper V that is L in reverse, and
+ * U = inverse(V). A symmetric matrix in reverse order is its array in reverse. */
 #include "passes/gptq/gptq.h"
+#include "passes/gptq/moment.h"
+#include "passes/gptq/rows.h"
+
+#include "graph/ops/_gemm.h"
 
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
 
-enum { CHUNK_ROWS = 512, B = QN_BLOCK };
+enum { B = QN_BLOCK, ROWS_AT_ONCE = 64 };
 
-static void mean_of(const float *x, int64_t rows, int64_t n, float *mean, double *sum)
-{
-	for (int64_t r = 0; r < rows; r++)
-		for (int64_t k = 0; k < n; k++)
-			sum[k] += (double)x[r * n + k];
-	for (int64_t k = 0; k < n; k++)
-		mean[k] = (float)(sum[k] / (double)rows);
-}
-
-/* h += xc^T xc, a chunk of rows at a time: products in f32, sums of chunks in f64. Upper triangle. */
-static void second_moment(qn_arena *a, const float *x, int64_t rows, int64_t n, const float *mean, double *h)
-{
-	float *chunk = QN_NEW(a, float, CHUNK_ROWS *n), *part = QN_NEW(a, float, n *n);
-	for (int64_t from = 0; from < rows; from += CHUNK_ROWS) {
-		int64_t m = rows - from < CHUNK_ROWS ? rows - from : CHUNK_ROWS;
-		for (int64_t r = 0; r < m; r++)
-			for (int64_t k = 0; k < n; k++)
-				chunk[r * n + k] = x[(from + r) * n + k] - mean[k];
-		cblas_ssyrk(CblasRowMajor, CblasUpper, CblasTrans, (int)n, (int)m, 1, chunk, (int)n, 0, part, (int)n);
-		for (int64_t i = 0; i < n; i++)
-			for (int64_t k = i; k < n; k++)
-				h[i * n + k] += (double)part[i * n + k];
-	}
-}
-
-static void damp(double *h, int64_t n, double by, bool mean_only)
+static void damp(double *h, int64_t n, qn_damping d, float *added)
 {
 	double mean = 0;
 	for (int64_t i = 0; i < n; i++)
 		mean += h[i * n + i] / (double)n;
-	for (int64_t i = 0; i < n; i++)
-		h[i * n + i] += by * mean + (mean_only ? 0 : by * h[i * n + i]);
+	for (int64_t i = 0; i < n; i++) {
+		double by = d.by * mean + (d.mean_only ? 0 : d.by * h[i * n + i]);
+		h[i * n + i] += by;
+		added[i] = (float)by;
+	}
 }
 
-/* inverse(h) = U^T U: U is the transposed lower factor of the inverse. `factor` holds the lower factor of h and is kept. */
-static bool inverse_factor(qn_arena *a, const double *factor, int64_t n, float *upper)
+static void reverse(double *x, int64_t n)
 {
-	double *inverse = QN_NEW(a, double, n *n);
-	memcpy(inverse, factor, (size_t)(n * n) * sizeof *inverse);
-	if (LAPACKE_dpotri(LAPACK_ROW_MAJOR, 'L', (int)n, inverse, (int)n))
+	for (int64_t i = 0, k = n - 1; i < k; i++, k--) {
+		double t = x[i];
+		x[i] = x[k];
+		x[k] = t;
+	}
+}
+
+/* The upper triangle of h becomes the lower factor of its reverse; U goes to `upper` (stride n), through `work`. */
+static bool factorize(double *h, int64_t n, double *work, float *upper)
+{
+	reverse(h, n * n);
+	/* a row-major lower triangle is a column-major upper one */
+	if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (int)n, h, (int)n))
 		return false;
-	for (int64_t i = 0; i < n; i++)
-		for (int64_t k = i + 1; k < n; k++)
-			inverse[i * n + k] = inverse[k * n + i];
-	if (LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'U', (int)n, inverse, (int)n))
+	memcpy(work, h, (size_t)(n * n) * sizeof *h);
+	if (LAPACKE_dtrtri_work(LAPACK_COL_MAJOR, 'U', 'N', (int)n, work, (int)n))
 		return false;
 	for (int64_t i = 0; i < n; i++)
 		for (int64_t k = i; k < n; k++)
-			upper[i * n + k] = (float)inverse[i * n + k];
+			upper[i * n + k] = (float)work[n * n - 1 - i * n - k];
 	return true;
 }
 
-/* The same of each diagonal block alone, and its plain inverse. */
-static bool block_factors(const double *h, int64_t n, float *upper, float *inverse)
+/* Each diagonal block alone: its U and its inverse U^T U. */
+static bool factorize_blocks(const double *h, int64_t n, float *upper, float *inverse)
 {
-	for (int64_t b = 0; b < n / B; b++) {
-		double s[B * B];
+	bool good = true;
+	for (int64_t b = 0; b * B < n && good; b++) {
+		double s[B * B], work[B * B];
+		float *u = upper + b * B * B;
+		for (int64_t i = 0; i < B; i++)
+			for (int64_t k = i; k < B; k++)
+				s[i * B + k] = b * B + k < n ? h[(b * B + i) * n + b * B + k] : (double)(i == k);
+		good = factorize(s, B, work, u);
 		for (int i = 0; i < B; i++)
-			for (int k = 0; k < B; k++)
-				s[i * B + k] = h[(b * B + i) * n + b * B + k];
-		if (LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', B, s, B) || LAPACKE_dpotri(LAPACK_ROW_MAJOR, 'L', B, s, B))
-			return false;
-		for (int i = 0; i < B; i++)
-			for (int k = 0; k < B; k++)
-				inverse[b * B * B + i * B + k] = (float)(k <= i ? s[i * B + k] : s[k * B + i]);
-		for (int i = 0; i < B; i++)
-			for (int k = i + 1; k < B; k++)
-				s[i * B + k] = s[k * B + i];
-		if (LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'U', B, s, B))
-			return false;
-		for (int i = 0; i < B; i++)
-			for (int k = i; k < B; k++)
-				upper[b * B * B + i * B + k] = (float)s[i * B + k];
+			for (int k = 0; k < B; k++) {
+				double sum = 0;
+				for (int t = 0; t <= i && t <= k; t++)
+					sum += (double)u[t * B + i] * (double)u[t * B + k];
+				inverse[b * B * B + i * B + k] = (float)sum;
+			}
 	}
-	return true;
+	return good;
 }
 
-qn_status qn_metric_make(qn_ctx *ctx, qn_arena *a, const float *x, int64_t rows, int64_t n, double damping, bool mean_only, bool centre, qn_metric *m)
+qn_status qn_metric_from_moment(qn_ctx *ctx, qn_arena *a, double *h, qn_damping damping, qn_metric *m)
 {
+	int64_t n = m->n, blocks = (n + B - 1) / B;
+	m->factor = h;
+	m->damping = QN_NEW(a, float, n);
+	m->upper = QN_NEW(a, float, n * n);
+	m->h = QN_NEW(a, float, n * n);
+	m->block_upper = QN_NEW(a, float, blocks * B * B);
+	m->block_inverse = QN_NEW(a, float, blocks * B * B);
+	damp(h, n, damping, m->damping);
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t k = i; k < n; k++)
+			m->h[i * n + k] = m->h[k * n + i] = (float)h[i * n + k];
 	qn_arena scratch;
 	qn_arena_init(&scratch, ctx);
-	*m = (qn_metric){.n = n,
-		.rows = rows,
-		.mean = QN_NEW(a, float, n),
-		.h = QN_NEW(a, double, n * n),
-		.factor = QN_NEW(a, double, n * n),
-		.upper = QN_NEW(a, float, n * n),
-		.h32 = QN_NEW(a, float, n * n),
-		.block_upper = QN_NEW(a, float, n * B),
-		.block_inverse = QN_NEW(a, float, n * B)};
-	if (centre)
-		mean_of(x, rows, n, m->mean, QN_NEW(&scratch, double, n));
-	second_moment(&scratch, x, rows, n, m->mean, m->h);
-	damp(m->h, n, damping, mean_only);
-	for (int64_t i = 0; i < n; i++)
-		for (int64_t k = i; k < n; k++) {
-			m->h[k * n + i] = m->h[i * n + k];
-			m->h32[i * n + k] = m->h32[k * n + i] = (float)m->h[i * n + k];
-		}
-	memcpy(m->factor, m->h, (size_t)(n * n) * sizeof *m->h);
-	bool good = !LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', (int)n, m->factor, (int)n) && inverse_factor(&scratch, m->factor, n, m->upper) &&
-		    block_factors(m->h, n, m->block_upper, m->block_inverse);
+	qn_blas_ready();
+	bool good = factorize_blocks(h, n, m->block_upper, m->block_inverse) && factorize(h, n, QN_NEW(&scratch, double, n * n), m->upper);
 	for (int64_t i = 0; i < n && good; i++)
 		good = isfinite(m->upper[i * n + i]) && m->upper[i * n + i] > 0;
 	qn_arena_release(&scratch);
 	return good ? QUERN_OK : QUERN_ERR_NUMERIC;
 }
 
-void qn_metric_compensate(qn_ctx *ctx, qn_arena *scratch, const qn_metric *m, const double *exc, double alpha, float *w, int64_t out)
+qn_status qn_metric_make(qn_ctx *ctx, qn_arena *a, const float *x, int64_t rows, int64_t n, qn_damping damping, bool centre, qn_metric *m)
 {
-	(void)ctx;
-	int64_t n = m->n;
-	double *d = QN_NEW(scratch, double, out *n);
-	memcpy(d, exc, (size_t)(out * n) * sizeof *d);
-	/* rows of d solve against the symmetric h: seen column-major, d is [n, out] and the row-major lower factor an upper one */
-	LAPACKE_dpotrs(LAPACK_COL_MAJOR, 'U', (int)n, (int)out, m->factor, (int)n, d, (int)n);
-	for (int64_t i = 0; i < out * n; i++)
-		w[i] += (float)(alpha * d[i]);
+	qn_arena scratch;
+	qn_arena_init(&scratch, ctx);
+	*m = (qn_metric){.n = n, .rows = rows, .mean = QN_NEW(a, float, n)};
+	qn_rows all = qn_rows_of(&scratch, x, rows, n);
+	if (centre)
+		qn_rows_mean(&scratch, &all, NULL, m->mean);
+	double *h = QN_NEW(a, double, n * n);
+	float *chunk = QN_NEW(&scratch, float, QN_CHUNK_ROWS *n), *space = qn_moment_space(ctx, &scratch);
+	for (int64_t from = 0; from < rows; from += QN_CHUNK_ROWS) {
+		int64_t here = rows - from < QN_CHUNK_ROWS ? rows - from : QN_CHUNK_ROWS;
+		qn_rows_copy(&all, from, here, m->mean, chunk);
+		qn_moment_add(ctx, chunk, n, chunk, n, here, true, space, h);
+	}
+	qn_arena_release(&scratch);
+	return qn_metric_from_moment(ctx, a, h, damping, m);
 }
 
-double qn_metric_loss(qn_ctx *ctx, qn_arena *scratch, const qn_metric *m, const float *w, const float *q, int64_t out)
+void qn_metric_compensate(qn_ctx *ctx, qn_arena *scratch, const qn_metric *m, const double *exc, double alpha, float *w, int64_t out)
 {
-	(void)ctx;
+	int64_t n = m->n, parts = (out + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
+	double *d = QN_NEW(scratch, double, out *n);
+	qn_blas_ready();
+#pragma omp parallel for schedule(dynamic) num_threads(qn_moment_threads(ctx))
+	for (int64_t p = 0; p < parts; p++) {
+		int64_t from = p * ROWS_AT_ONCE, rows = out - from < ROWS_AT_ONCE ? out - from : ROWS_AT_ONCE;
+		for (int64_t r = from; r < from + rows; r++)
+			for (int64_t i = 0; i < n; i++)
+				d[r * n + i] = exc[r * n + n - 1 - i];
+		LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (int)n, (int)rows, m->factor, (int)n, d + from * n, (int)n);
+		for (int64_t r = from; r < from + rows; r++)
+			for (int64_t i = 0; i < n; i++)
+				w[r * n + i] += (float)(alpha * d[r * n + n - 1 - i]);
+	}
+}
+
+void qn_metric_loss(qn_ctx *ctx, qn_arena *scratch, const qn_metric *m, const float *w, const float *q, const double *exc, int64_t out, double *loss)
+{
 	int64_t n = m->n;
 	float *d = QN_NEW(scratch, float, out *n), *g = QN_NEW(scratch, float, out *n);
 	for (int64_t i = 0; i < out * n; i++)
 		d[i] = q[i] - w[i];
-	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)out, (int)n, (int)n, 1, d, (int)n, m->h32, (int)n, 0, g, (int)n);
-	double loss = 0;
-	for (int64_t i = 0; i < out * n; i++)
-		loss += (double)d[i] * (double)g[i];
-	return loss;
+	qn_gemm product = {.type = QN_F32, .m = out, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n, .batch = 1};
+	qn_gemm_run(&product, ctx->threads, d, m->h, g);
+	for (int64_t r = 0; r < out; r++) {
+		loss[r] = 0;
+		for (int64_t i = r * n; i < (r + 1) * n; i++)
+			loss[r] += (double)d[i] * ((double)g[i] - (double)m->damping[i - r * n] * (double)d[i] - (exc ? 2 * exc[i] : 0));
+	}
 }

@@ -182,26 +182,19 @@ qn_status qn_streams_step(qn_streams *s, qn_node *n)
 	return QUERN_OK;
 }
 
-const float *qn_streams_rows(qn_streams *s, qn_value *v, bool rounded, qn_arena *a, int64_t *rows)
+qn_rows qn_streams_rows(qn_streams *s, qn_value *v, bool rounded, qn_arena *a)
 {
-	*rows = 0;
-	int64_t width = 0;
+	qn_rows r = {QN_NEW(a, const float *, s->n), QN_NEW(a, int64_t, s->n), s->n, 0, 0};
 	for (size_t b = 0; b < s->n; b++) {
 		const qn_tensor *t = qn_exec_value(rounded ? s->batch[b].rounded : s->batch[b].exact, v);
 		if (!t || t->type != QN_F32 || t->rank < 1)
-			return NULL;
-		width = t->dim[t->rank - 1];
-		*rows += width ? qn_tensor_count(t) / width : 0;
+			return (qn_rows){0};
+		r.width = t->dim[t->rank - 1];
+		r.piece[b] = t->data;
+		r.count[b] = r.width ? qn_tensor_count(t) / r.width : 0;
+		r.rows += r.count[b];
 	}
-	float *out = QN_NEW(a, float, *rows *width), *at = out;
-	for (size_t b = 0; b < s->n; b++) {
-		const qn_tensor *t = qn_exec_value(rounded ? s->batch[b].rounded : s->batch[b].exact, v);
-		size_t bytes = qn_tensor_bytes(t);
-		if (bytes)
-			memcpy(at, t->data, bytes);
-		at += bytes / sizeof *at;
-	}
-	return out;
+	return r;
 }
 
 void qn_streams_override(qn_streams *s, const qn_value *v, const qn_tensor *t)

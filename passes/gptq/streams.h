@@ -4,6 +4,7 @@
 
 #include "graph/exec.h"
 #include "graph/samples.h"
+#include "passes/gptq/rows.h"
 
 typedef struct qn_batch {
 	const qn_tensor **inputs; /* one a graph input */
@@ -29,8 +30,9 @@ qn_status qn_streams_open(qn_graph *g, qn_samples *samples, int copies, qn_arena
 qn_status qn_streams_begin(qn_streams *s);
 qn_status qn_streams_step(qn_streams *s, qn_node *n);
 
-/* Rows of v over all batches, [rows, last axis], in the float or the rounded stream; NULL where v is not there. Storage in `a`. */
-const float *qn_streams_rows(qn_streams *s, qn_value *v, bool rounded, qn_arena *a, int64_t *rows);
+/* Rows of v over all batches, [rows, last axis], in the float or the rounded stream: where they lie, valid until the step that frees them. No rows where v is not
+ * there. The lists are in `a`. */
+qn_rows qn_streams_rows(qn_streams *s, qn_value *v, bool rounded, qn_arena *a);
 /* The rounded stream reads t instead of v from now on. */
 void qn_streams_override(qn_streams *s, const qn_value *v, const qn_tensor *t);
 
