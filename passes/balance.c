@@ -15,11 +15,11 @@
 /* A balance that is not better than none by this factor is not worth a multiplication. */
 static const double WORTHWHILE = 0.98;
 
-/* The search starts with the best of these and goes on in ever smaller steps of both parameters. */
-static const double ALPHAS[] = {0, 0.25, 0.5, 0.75, 1}, LIFTS[] = {0.1, 1};
+/* The search walks along alpha as long as that is better, then goes on in ever smaller steps of both parameters. */
+static const double START_ALPHA = 0.75, START_LIFT = 0.3, WALK = 0.25;
 static const struct step {
 	double alpha, lift;
-} steps[] = {{0.125, 3}, {0.0625, 2}, {0.03, 1.5}};
+} steps[] = {{0.125, 3}, {0.06, 1.7}};
 
 typedef struct best {
 	qn_balance_choice choice;
@@ -43,9 +43,10 @@ static qn_status search(qn_balance *b, qn_arena *keep)
 	double plain;
 	QN_TRY(qn_balance_error(b, NULL, &plain));
 	best found = {{0, 0}, INFINITY};
-	for (size_t i = 0; i < QN_LEN(LIFTS); i++)
-		for (size_t k = 0; k < QN_LEN(ALPHAS); k++)
-			QN_TRY(attempt(b, ALPHAS[k], LIFTS[i], &found));
+	QN_TRY(attempt(b, START_ALPHA, START_LIFT, &found));
+	QN_TRY(attempt(b, START_ALPHA + WALK, START_LIFT, &found));
+	for (double alpha = START_ALPHA - WALK; alpha >= 0 && found.choice.alpha == alpha + WALK; alpha -= WALK)
+		QN_TRY(attempt(b, alpha, START_LIFT, &found));
 	for (size_t i = 0; i < QN_LEN(steps); i++) {
 		qn_balance_choice c = found.choice;
 		QN_TRY(attempt(b, c.alpha, c.lift / steps[i].lift, &found));

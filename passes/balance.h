@@ -15,7 +15,8 @@ typedef struct qn_balance_choice {
 
 typedef struct qn_balance_layer {
 	qn_layer *l;
-	const float *w;        /* [n, k] */
+	float *w;              /* [n, k]: those of the layer's rows that errors are measured on */
+	int64_t n;
 	const float *exact[2]; /* [rows of a fold, n]: products in float */
 } qn_balance_layer;
 

@@ -6,7 +6,9 @@
 
 #include <math.h>
 
-enum { FOLD_ROWS = 256 };
+/* Errors are measured on so many rows of each half of the samples and so many of a layer's outputs, evenly strided: more do not change
+ * which factors are best, and cost in proportion. */
+enum { FOLD_ROWS = 256, MOST_OUTPUTS = 256 };
 /* Factors stay within this factor of their geometric mean. */
 static const float WIDEST = 16384;
 static const float MOST_F16 = 60000;
@@ -48,19 +50,30 @@ static void multiply(const qn_balance *b, const float *x, int64_t rows, const fl
 	qn_gemm_run(&p, b->g->ctx->threads, x, w, y);
 }
 
+static void largest_of(const float *restrict w, int64_t n, float *restrict most)
+{
+	for (int64_t k = 0; k < n; k++) {
+		float v = fabsf(w[k]);
+		most[k] = v > most[k] ? v : most[k];
+	}
+}
+
 qn_status qn_balance_add(qn_balance *b, qn_layer *l)
 {
 	qn_balance_layer *to = &b->layer[b->n++];
 	to->l = l;
 	const qn_tensor *t;
 	QN_TRY(qn_graph_load(b->g, l->node->in[l->weight_in], b->a, &t));
-	to->w = qn_tensor_f32(b->a, t);
+	const float *w = qn_tensor_f32(b->a, t);
 	for (int64_t i = 0; i < l->n; i++)
-		for (int64_t k = 0; k < l->k; k++)
-			b->w_most[k] = fmaxf(b->w_most[k], fabsf(to->w[i * l->k + k]));
+		largest_of(w + i * l->k, l->k, b->w_most);
+	to->n = l->n < MOST_OUTPUTS ? l->n : MOST_OUTPUTS;
+	to->w = QN_NEW(b->a, float, to->n *l->k);
+	for (int64_t i = 0; i < to->n; i++)
+		memcpy(to->w + i * l->k, w + i * l->n / to->n * l->k, (size_t)l->k * sizeof *w);
 	for (int f = 0; f < b->n_folds; f++) {
-		float *y = QN_NEW(b->a, float, b->fold[f].n * l->n);
-		multiply(b, b->fold[f].rows, b->fold[f].n, to->w, l->n, y);
+		float *y = QN_NEW(b->a, float, b->fold[f].n * to->n);
+		multiply(b, b->fold[f].rows, b->fold[f].n, to->w, to->n, y);
 		to->exact[f] = y;
 	}
 	return QUERN_OK;
@@ -71,7 +84,7 @@ void qn_balance_ready(qn_balance *b)
 	int64_t widest = 0, rows = b->fold[0].n > b->fold[1].n ? b->fold[0].n : b->fold[1].n, k = b->s->channels;
 	rows = rows > FOLD_ROWS ? rows : FOLD_ROWS;
 	for (int i = 0; i < b->n; i++)
-		widest = b->layer[i].l->n > widest ? b->layer[i].l->n : widest;
+		widest = b->layer[i].n > widest ? b->layer[i].n : widest;
 	b->m = QN_NEW(b->a, float, k);
 	b->x = QN_NEW(b->a, float, rows *k);
 	b->q = QN_NEW(b->a, float, rows *k);
@@ -212,15 +225,15 @@ static void i8_row(const float *restrict w, const float *restrict m, int64_t n, 
 		q[k] = nearest(q[k] * by) * scale;
 }
 
-/* b->w becomes the layer's weight times m, as its form holds it. */
+/* b->w becomes the layer's rows times m, as its form holds them. */
 static qn_status quantize_weight(const qn_balance *b, const qn_balance_layer *of, const float *m, qn_arena *scratch)
 {
 	const qn_layer *l = of->l;
 	qn_ctx *ctx = b->g->ctx;
 	float most = l->form != QN_FORM_I8 ? 0 : l->weight_bits > 1 ? (float)((1 << (l->weight_bits - 1)) - 1) : 1;
-	int threads = qn_threads_for(ctx->threads, (double)(l->n * l->k));
+	int threads = qn_threads_for(ctx->threads, (double)(of->n * l->k));
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-	for (int64_t i = 0; i < l->n; i++) {
+	for (int64_t i = 0; i < of->n; i++) {
 		if (l->form == QN_FORM_I8) {
 			i8_row(of->w + i * l->k, m, l->k, most, l->weight_scale_min, b->w + i * l->k);
 			continue;
@@ -230,11 +243,11 @@ static qn_status quantize_weight(const qn_balance *b, const qn_balance_layer *of
 	}
 	if (l->form != QN_FORM_Q4_0)
 		return QUERN_OK;
-	int64_t count = l->n * l->k;
+	int64_t count = of->n * l->k;
 	qn_quant_report report;
 	qn_q4_opts opts = {.bits = l->weight_bits < 4 ? l->weight_bits : 4};
 	uint8_t *blocks = QN_NEW(scratch, uint8_t, count / QN_BLOCK * QN_Q4_0_BYTES);
-	QN_TRY(qn_quantize_q4_0(ctx, b->w, l->n, l->k, QN_ROUND_SIGNED, &opts, blocks, &report)); /* the fastest; mse ranks alike */
+	QN_TRY(qn_quantize_q4_0(ctx, b->w, of->n, l->k, QN_ROUND_SIGNED, &opts, blocks, &report)); /* the fastest; mse ranks alike */
 	qn_dequantize_q4_0(ctx, blocks, count, false, b->w);
 	return QUERN_OK;
 }
@@ -253,9 +266,9 @@ static qn_status fold_error(qn_balance *b, int fold, const float *m, qn_arena *s
 		if (!i || !same_codes(of->l, b->layer[i - 1].l))
 			quantize_rows(b, f, of->l, m, scratch);
 		QN_TRY(quantize_weight(b, of, m, scratch));
-		multiply(b, b->q, f->n, b->w, of->l->n, b->y);
+		multiply(b, b->q, f->n, b->w, of->n, b->y);
 		double signal, noise;
-		qn_quant_error(b->g->ctx, of->exact[fold], b->y, f->n * of->l->n, &signal, &noise);
+		qn_quant_error(b->g->ctx, of->exact[fold], b->y, f->n * of->n, &signal, &noise);
 		*error += signal > 0 ? noise / signal : 0;
 	}
 	return QUERN_OK;
