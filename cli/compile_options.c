@@ -27,15 +27,35 @@ const cli_option compile_options[] = {
 
 static int as_int(const char *s)
 {
+	long v = strtol(s, NULL, 10);
+	return v < -1000000 || v > 1000000 ? -1 : (int)v;
+}
+
+/* What the option's value has to be where that is a number and `value` is none; else NULL. */
+static const char *number_wanted(char key, const char *value)
+{
 	char *end;
-	long v = strtol(s, &end, 10);
-	return *end || end == s || v < -1000000 || v > 1000000 ? -1 : (int)v;
+	if (key == 'p')
+		strtod(value, &end);
+	else if (key == 'e' || key == 'M')
+		strtol(value, &end, 10);
+	else
+		return NULL;
+	if (*value && !*end)
+		return NULL;
+	return key == 'p' ? "number above 0 and up to 1" : key == 'e' ? "whole number from 1 to 32" : "whole number from 0 to 3";
+}
+
+static const char *option_name(char key)
+{
+	const cli_option *o = compile_options;
+	while (o->key != key)
+		o++;
+	return o->name;
 }
 
 static quern_status apply(quern_config *config, char key, const char *value)
 {
-	char *end;
-	double p;
 	switch (key) {
 	case 'C':
 		return quern_config_read(config, value);
@@ -67,8 +87,7 @@ static quern_status apply(quern_config *config, char key, const char *value)
 	case 'r':
 		return quern_config_rounding(config, value);
 	case 'p':
-		p = strtod(value, &end);
-		return quern_config_percentile(config, *end || end == value ? -1 : p);
+		return quern_config_percentile(config, strtod(value, NULL));
 	case 's':
 		return quern_config_set_symbol(config, value);
 	case 't':
@@ -84,7 +103,12 @@ static bool reading_files; /* else all other options */
 
 int compile_option_take(const cli_command *c, quern_context *ctx, quern_config *config, char key, const char *value)
 {
-	if ((key == 'C') != reading_files || apply(config, key, value) == QUERN_OK)
+	if ((key == 'C') != reading_files)
+		return 0;
+	const char *wanted = number_wanted(key, value);
+	if (wanted)
+		return cli_usage(c, "%s: '%s' is no %s", option_name(key), value, wanted);
+	if (apply(config, key, value) == QUERN_OK)
 		return 0;
 	return key == 'C' ? cli_fail(ctx) : cli_usage(c, "%s", quern_message(ctx));
 }

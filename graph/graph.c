@@ -207,6 +207,16 @@ void qn_value_replace_except(qn_graph *g, qn_value *old, qn_value *new_value, co
 
 void qn_value_replace(qn_graph *g, qn_value *old, qn_value *new_value) { qn_value_replace_except(g, old, new_value, NULL); }
 
+void qn_graph_set_output(qn_graph *g, int i, qn_value *v)
+{
+	qn_value *old = g->outputs[i];
+	g->outputs[i] = v;
+	v->is_output = true;
+	old->is_output = false;
+	for (int k = 0; k < g->n_outputs; k++)
+		old->is_output |= g->outputs[k] == old;
+}
+
 static void kill_value(qn_graph *g, qn_value *v) { g->values[v->id] = NULL; }
 
 void qn_node_remove(qn_graph *g, qn_node *n)

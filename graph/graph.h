@@ -133,6 +133,8 @@ void qn_node_set_input(qn_graph *g, qn_node *n, int i, qn_value *v); /* grows th
 void qn_value_replace(qn_graph *g, qn_value *old, qn_value *new_value);
 /* The same, but `keep` goes on reading `old`: for nodes put behind it. */
 void qn_value_replace_except(qn_graph *g, qn_value *old, qn_value *new_value, const qn_node *keep);
+/* Output i is `v` from now on; what it was before is not touched otherwise. */
+void qn_graph_set_output(qn_graph *g, int i, qn_value *v);
 /* `v` leaves its producer and becomes a resident constant (content `t`, borrowed) under its own name. */
 void qn_value_make_const(qn_graph *g, qn_value *v, const qn_tensor *t);
 /* The node keeps its name, place and outputs and becomes another operator with other inputs; attributes are dropped. */

@@ -49,7 +49,7 @@ typedef struct qn_allocation {
 	const char *file, *fingerprint; /* of the model that it was made for */
 	int rounding;                   /* a qn_rounding */
 	double percentile;              /* of minmax */
-	bool dynamic_activations;
+	bool dynamic_activations, quantize_outputs;
 	qn_allocated *layers;
 	size_t n, cap;
 	struct qn_output_scales *outputs; /* of graph outputs */

@@ -210,6 +210,14 @@ TAKE(dynamic)
 	return QUERN_OK;
 }
 
+TAKE(quantize_outputs)
+{
+	if (!cJSON_IsBool(v))
+		return qn_read_wrong(r, v, "true or false");
+	FILE_OF->quantize_outputs = cJSON_IsTrue(v);
+	return QUERN_OK;
+}
+
 TAKE(layers)
 {
 	if (!cJSON_IsArray(v))
@@ -272,7 +280,8 @@ TAKE(tuning)
 }
 
 static const qn_key file_keys[] = {{"format", true, take_format}, {"version", true, take_version}, {"model", true, take_model}, {"rounding", false, take_rounding},
-	{"percentile", false, take_percentile}, {"dynamicActivations", false, take_dynamic}, {"layers", true, take_layers},
+	{"percentile", false, take_percentile}, {"dynamicActivations", false, take_dynamic}, {"quantizeOutputs", false, take_quantize_outputs},
+	{"layers", true, take_layers},
 	{"outputs", false, take_outputs}, {"tuning", false, take_tuning}};
 
 static qn_status from_tree(qn_ctx *ctx, qn_arena *a, const char *path, const cJSON *tree, qn_allocation **out)

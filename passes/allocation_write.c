@@ -145,6 +145,8 @@ void qn_allocation_write(const qn_plan *p, qn_text *t)
 	}
 	if (c->dynamic_activations)
 		qn_text_add(t, "  \"dynamicActivations\": true,\n");
+	if (c->calibration.quantize_outputs)
+		qn_text_add(t, "  \"quantizeOutputs\": true,\n");
 	qn_text_add(t, "  \"layers\": [");
 	int n = 0;
 	for (size_t i = 0; i < p->n; i++) {

@@ -110,24 +110,41 @@ static void join_halves(qn_stats *s)
 	}
 }
 
-/* Whether the layer has a form whose scale is taken at run time, and that is wished for. */
-static bool may_be_dynamic(const qn_layer *l, const quern_config *c)
+static bool lacks_range(const qn_layer *l, const quern_config *c) { return is_open(l) && qn_layer_needs_range(l, c); }
+
+static size_t count_without_range(const qn_plan *p)
 {
-	bool all_i8 = l->n_parts || l->form == QN_FORM_I8;
-	for (int i = 0; i < l->n_parts; i++)
-		all_i8 &= l->parts[i].form == QN_FORM_I8;
-	return c->dynamic_activations && all_i8;
+	size_t n = 0;
+	for (size_t i = 0; i < p->n; i++)
+		n += lacks_range(&p->layers[i], p->config);
+	return n;
 }
 
-/* `must`: of those that have no form without samples. */
-static const qn_layer *first_without_range(const qn_plan *p, bool must)
+static bool outputs_lack_range(const qn_plan *p)
 {
-	for (size_t i = 0; i < p->n; i++) {
+	const qn_calibration_config *c = &p->config->calibration;
+	return c->quantize_outputs && c->output != QN_OUTPUT_SIGMOID && !p->n_outputs;
+}
+
+enum { MOST_NAMED = 5 };
+
+/* The layers that lack a range, and what would give it to them. */
+static qn_status refuse(qn_graph *g, const qn_plan *p, size_t lacking, qn_arena *scratch)
+{
+	if (!lacking)
+		QN_FAIL(g->ctx, QUERN_ERR_CONFIG, "graph outputs are to be quantized, whose ranges only samples tell: give some with --calib");
+	qn_text names = {.arena = scratch};
+	size_t n = 0;
+	for (size_t i = 0; i < p->n && n < MOST_NAMED; i++) {
 		const qn_layer *l = &p->layers[i];
-		if (is_open(l) && qn_layer_needs_range(l, p->config) && !(must && may_be_dynamic(l, p->config)))
-			return l;
+		if (lacks_range(l, p->config))
+			qn_text_add(&names, "%s'%s' (weight '%s', %d bits)", n++ ? ", " : "", l->name, l->weight, l->act_bits);
 	}
-	return NULL;
+	if (n < lacking)
+		qn_text_add(&names, " and %zu more", lacking - n);
+	QN_FAIL(g->ctx, QUERN_ERR_CONFIG,
+		"%zu layer%s quantized activations whose ranges only samples tell: %s; give samples with --calib, or let --dynamic-activations take "
+		"scales at run time", lacking, lacking == 1 ? " is to have" : "s are to have", names.s);
 }
 
 static void report(qn_graph *g, const qn_calibration *c)
@@ -144,13 +161,13 @@ qn_status qn_pass_calibrate(qn_graph *g, qn_pass_env *env)
 {
 	qn_plan *p = env->plan;
 	const quern_config *config = p->config;
-	const qn_layer *wants = first_without_range(p, !env->samples);
-	if (!wants)
+	size_t lacking = count_without_range(p);
+	if (!env->samples && config->dynamic_activations)
+		lacking = 0; /* every layer has a form then that needs none */
+	if (!lacking && !outputs_lack_range(p))
 		return QUERN_OK;
 	if (!env->samples)
-		QN_FAIL(g->ctx, QUERN_ERR_CONFIG,
-			"layer '%s' (weight '%s') is to have %d-bit activations, whose range only samples tell: give some with --calib%s",
-			wants->name, wants->weight, wants->act_bits, wants->form == QN_FORM_I8 ? ", or use --dynamic-activations" : "");
+		return refuse(g, p, lacking, env->scratch);
 	if (config->calibration.mode == QN_CALIB_HISTOGRAM && config->calibration.hist_use_gpu)
 		qn_log(g->ctx, QUERN_LOG_INFO, "histograms are made on the CPU: there is no GPU code");
 	QN_TRY(qn_samples_sort(env->samples));

@@ -6,6 +6,7 @@
 #include "passes/plan.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 const char *const qn_override_names[QN_OVERRIDE_COUNT] = {"actScaleMin", "weightScaleMin", "minclipRatio"};
@@ -92,8 +93,10 @@ static qn_status by_role(quern_config *c, const char *what, const char *spec, in
 		if (!value || role < 0)
 			status = qn_fail(c->ctx, QUERN_ERR_CONFIG,
 				"%s: '%s' is no ROLE=BITS; roles are query, key, value, output, ffn and head", what, item);
-		else if ((status = number(c, what, value, 1, 32, &v)) == QUERN_OK)
+		else if ((status = number(c, what, value, 1, 32, &v)) == QUERN_OK) {
 			bits[role] = (int)v;
+			c->named_role[role] = true;
+		}
 	}
 	qn_arena_release(&a);
 	return status;
@@ -178,8 +181,11 @@ static qn_status choose(quern_config *c, const char *what, const char *name, con
 			return QUERN_OK;
 		}
 	const char *near = qn_nearest(name, names, n);
-	QN_FAIL(c->ctx, QUERN_ERR_CONFIG, "%s: '%s' is not known%s%s%s", what, name, near ? "; did you mean '" : "", near ? near : "",
-		near ? "'?" : "");
+	char known[256] = "";
+	for (size_t i = 0, at = 0; i < n && at < sizeof known; i++)
+		at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", names[i]);
+	QN_FAIL(c->ctx, QUERN_ERR_CONFIG, "%s: '%s' is not known%s%s%s; known: %s", what, name, near ? ", did you mean '" : "", near ? near : "",
+		near ? "'" : "", known);
 }
 
 static const char *const roundings[] = {"minmax", "signed", "mse", "importance", "gptq"};

@@ -37,7 +37,7 @@ extern const char *const qn_override_names[QN_OVERRIDE_COUNT];
 /* CalibrationConfig; the meaning and the range of each field is in docs/config.md. */
 typedef struct qn_calibration_config {
 	int method;  /* 0..3 */
-	int output;  /* 0..2 */
+	int output;  /* qn_output_kind */
 	int mode;    /* qn_calib_mode */
 	double percentile, topk_ratio; /* maxPercentile */
 	int max_each, max_total;
@@ -53,6 +53,8 @@ typedef struct qn_calibration_config {
 } qn_calibration_config;
 
 typedef enum qn_calib_mode { QN_CALIB_MAX, QN_CALIB_PERCENTILE, QN_CALIB_HISTOGRAM } qn_calib_mode;
+/* Scales of graph outputs: one a tensor, one a channel, or that of the fixed range 0..1. */
+typedef enum qn_output_kind { QN_OUTPUT_TENSOR, QN_OUTPUT_CHANNELS, QN_OUTPUT_SIGMOID } qn_output_kind;
 /* Of qn_calibration_config: methods 1 and 3 balance channels, 2 and 3 have zero points. */
 static inline bool qn_method_balances(int method) { return method & 1; }
 static inline bool qn_method_asymmetric(int method) { return method >= 2; }
@@ -65,6 +67,7 @@ struct quern_config {
 	bool mixed_precision;
 	int weight_bits[QN_CONFIG_ROLES], act_bits[QN_CONFIG_ROLES];             /* of mixed precision */
 	int asked_weight_bits[QN_CONFIG_ROLES], asked_act_bits[QN_CONFIG_ROLES]; /* 0: not asked; over the ones above */
+	bool named_role[QN_CONFIG_ROLES]; /* an option gave widths to this one */
 	qn_name_list weight_16, act_16;
 	qn_pin *pins;
 	size_t n_pins;

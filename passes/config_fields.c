@@ -46,7 +46,7 @@ const qn_field qn_fields[] = {
 		"a chosen range is never below this share of the seen maximum; -1 turns it off"),
 	CALIBRATION(OVERRIDES, "layer_overrides", "layerOverrides", overrides, 0, 0, 0,
 		"actScaleMin, weightScaleMin or minclipRatio -> value -> layers that use that value instead"),
-	CALIBRATION(BOOL, "quantize_outputs", "quantizeOutputs", quantize_outputs, 0, 0, 1, "graph outputs are quantized with their scales"),
+	CALIBRATION(BOOL, "quantize_outputs", "quantizeOutputs", quantize_outputs, 0, 0, 1, "graph outputs are rounded to the 8-bit codes of their scales, in f32"),
 	ACT(query, 0, 8),
 	ACT(key, 1, 8),
 	ACT(value, 2, 8),

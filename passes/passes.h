@@ -18,5 +18,6 @@ qn_status qn_pass_scales(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_fold_balance(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_round(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_weights(qn_graph *g, qn_pass_env *env);
+qn_status qn_pass_outputs(qn_graph *g, qn_pass_env *env);
 
 #endif

@@ -23,6 +23,7 @@ static const struct {
 	{"fold_balance", qn_pass_fold_balance, "put the factors into norms, weights or a multiplication"},
 	{"round", qn_pass_round, "round weights by what the samples say"},
 	{"weights", qn_pass_weights, "rewrite layers to the operators of their stored form"},
+	{"outputs", qn_pass_outputs, "quantize the graph's outputs, where that is asked for"},
 };
 
 static qn_status run_pass(qn_graph *g, qn_pass_env *env, size_t i)

@@ -73,10 +73,11 @@ static void stay_float(qn_graph *g, qn_layer *l)
 }
 
 /* --- outputs -------------------------------------------------------------------------------------------------------- */
+/* `s` NULL: nothing was observed, and the range is that of a sigmoid. */
 static void output_scales(const quern_config *c, const qn_stats *s, const char *name, qn_arena *a, qn_output_scales *out)
 {
 	const qn_calibration_config *k = &c->calibration;
-	bool asymmetric = qn_method_asymmetric(k->method), channels = k->output == 1;
+	bool asymmetric = qn_method_asymmetric(k->method), channels = k->output == QN_OUTPUT_CHANNELS;
 	*out = (qn_output_scales){.name = name, .n = channels ? s->channels : 1};
 	out->scale = QN_NEW(a, float, out->n);
 	out->zero_point = QN_NEW(a, int, out->n);
@@ -87,7 +88,7 @@ static void output_scales(const quern_config *c, const qn_stats *s, const char *
 		if (channels) {
 			low = fminf(s->channel_low[i], 0);
 			high = fmaxf(s->channel_high[i], 0);
-		} else if (k->output == 0) {
+		} else if (k->output != QN_OUTPUT_SIGMOID) {
 			qn_ranges_get(s->ranges, OUTPUT_BITS, (float)k->min_clip_ratio, &scratch, &low, &high);
 		}
 		qn_act_codes codes = qn_act_codes_for(OUTPUT_BITS, asymmetric, low, high, (float)k->act_scale_min);
@@ -97,13 +98,37 @@ static void output_scales(const quern_config *c, const qn_stats *s, const char *
 	qn_arena_release(&scratch);
 }
 
+static const qn_stats *stats_of_output(const qn_calibration *c, const qn_value *v)
+{
+	for (size_t i = 0; c && i < c->n_outputs; i++)
+		if (c->outputs[i].value == v && c->outputs[i].count)
+			return &c->outputs[i];
+	return NULL;
+}
+
+/* Of every output that was observed, or of all float ones where their range is fixed. */
+static void scale_outputs(qn_graph *g, qn_plan *p, const qn_calibration *c)
+{
+	const qn_calibration_config *k = &p->config->calibration;
+	bool fixed = k->output == QN_OUTPUT_SIGMOID;
+	if (!c && !(fixed && k->quantize_outputs && !p->n_outputs))
+		return;
+	qn_output_scales *all = QN_NEW(p->arena, qn_output_scales, g->n_outputs + 1);
+	for (int i = 0; i < g->n_outputs; i++) {
+		const qn_value *v = g->outputs[i];
+		const qn_stats *s = stats_of_output(c, v);
+		if (s || (fixed && v->fact.type == QN_F32 && !v->is_const))
+			output_scales(p->config, s, g->output_names[i], p->arena, &all[i]);
+	}
+	p->outputs = all;
+	p->n_outputs = (size_t)g->n_outputs;
+}
+
 qn_status qn_pass_scales(qn_graph *g, qn_pass_env *env)
 {
 	qn_plan *p = env->plan;
 	qn_calibration *c = env->calibration;
-	if (!c)
-		return QUERN_OK;
-	for (size_t i = 0; i < p->n; i++) {
+	for (size_t i = 0; c && i < p->n; i++) {
 		qn_layer *l = &p->layers[i];
 		if (!l->node || l->act_scale != 0 || !qn_layer_needs_range(l, p->config))
 			continue;
@@ -113,16 +138,6 @@ qn_status qn_pass_scales(qn_graph *g, qn_pass_env *env)
 		else
 			stay_float(g, l);
 	}
-	c->output_scales = QN_NEW(p->arena, qn_output_scales, c->n_outputs + 1);
-	for (size_t i = 0; i < c->n_outputs; i++) {
-		const char *name = c->outputs[i].value->name;
-		for (int k = 0; k < g->n_outputs; k++)
-			if (g->outputs[k] == c->outputs[i].value)
-				name = g->output_names[k];
-		if (c->outputs[i].count)
-			output_scales(p->config, &c->outputs[i], name, p->arena, &c->output_scales[i]);
-	}
-	p->outputs = c->output_scales;
-	p->n_outputs = c->n_outputs;
+	scale_outputs(g, p, c);
 	return QUERN_OK;
 }

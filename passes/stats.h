@@ -40,7 +40,6 @@ typedef struct qn_calibration {
 	qn_stats *stats; /* one a tensor that some layer reads; n of them */
 	size_t n;
 	qn_stats *outputs;               /* of the float graph outputs, without rows */
-	qn_output_scales *output_scales; /* filled by the pass scales */
 	size_t n_outputs;
 	size_t samples;
 	int half; /* of the sample that runs now: samples of one content are in one half */

@@ -58,11 +58,7 @@ static void narrow_output(qn_graph *g, int i)
 	qn_value *y = qn_graph_apply(g, NULL, "Cast", g->output_names[i], &v, 1);
 	qn_node_set_int(g, y->producer, "to", ONNX_F16);
 	y->fact = (qn_fact){QN_F16, v->fact.shape, NULL};
-	y->is_output = true;
-	g->outputs[i] = y;
-	v->is_output = false;
-	for (int k = 0; k < g->n_outputs; k++)
-		v->is_output |= g->outputs[k] == v;
+	qn_graph_set_output(g, i, y);
 }
 
 qn_status qn_pass_widen(qn_graph *g, qn_pass_env *env)

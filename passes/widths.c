@@ -121,10 +121,35 @@ static qn_status settle_activation(qn_graph *g, qn_pass_env *env, qn_layer *l)
 	return QUERN_OK;
 }
 
+static bool has_role(const qn_plan *p, int role)
+{
+	bool has = false;
+	for (size_t i = 0; i < p->n; i++) {
+		has |= config_role(p->layers[i].role) == role;
+		for (int k = 0; k < p->layers[i].n_parts; k++)
+			has |= config_role(p->layers[i].parts[k].role) == role;
+	}
+	return has;
+}
+
+/* Widths that an option gives to a role which the model does not have. */
+static void note_absent_roles(qn_graph *g, const qn_plan *p, qn_arena *scratch)
+{
+	qn_text absent = {.arena = scratch};
+	for (int i = 0; i < QN_ROLE_COUNT; i++) {
+		int role = config_role((qn_role)i);
+		if (role >= 0 && p->config->named_role[role] && !has_role(p, role))
+			qn_text_add(&absent, "%s%s", absent.len ? ", " : "", qn_role_name((qn_role)i));
+	}
+	if (absent.len)
+		qn_log(g->ctx, QUERN_LOG_INFO, "the model has no layer of the role %s: the widths given to it change nothing", absent.s);
+}
+
 qn_status qn_pass_widths(qn_graph *g, qn_pass_env *env)
 {
 	qn_plan *p = env->plan;
 	const quern_config *c = p->config;
+	note_absent_roles(g, p, env->scratch);
 	for (size_t i = 0; i < p->n; i++)
 		ask_by_role(c, &p->layers[i]);
 	if (p->loaded)

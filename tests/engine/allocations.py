@@ -84,14 +84,19 @@ def with_rounding(folder):
     samples.mkdir()
     for i in range(3):
         np.savez(samples / f"{i}.npz", x=np.random.default_rng(i).standard_normal((40, 64)).astype(np.float32))
-    pins = ["--layer", "a=4", "--layer", "b=4", "--rounding", "gptq"]
-    compile_model(model, folder / "a", *pins, "--calib", samples, "--save-bits", folder / "a.json")
-    if json.loads((folder / "a.json").read_text())["rounding"] != "gptq":
-        return False, "the file does not tell the rounding"
-    fails("compile", model, "-o", folder / "b", "--load-bits", folder / "a.json", says=["gptq", "--calib", "a.json"])
-    compile_model(model, folder / "b", "--load-bits", folder / "a.json", "--calib", samples)
-    compile_model(model, folder / "c", "--load-bits", folder / "a.json", "--rounding", "mse")
-    return digest(folder / "a") == digest(folder / "b") != digest(folder / "c"), "gptq"
+    for rounding in ("importance", "gptq"):
+        room = folder / rounding
+        room.mkdir()
+        file = room / "a.json"
+        compile_model(model, room / "a", "--layer", "a=4/8", "--layer", "b=4", "--rounding", rounding, "--calib", samples, "--save-bits", file)
+        if json.loads(file.read_text())["rounding"] != rounding:
+            return False, "the file does not tell the rounding"
+        fails("compile", model, "-o", room / "b", "--load-bits", file, says=[rounding, "--calib", "a.json"])
+        compile_model(model, room / "b", "--load-bits", file, "--calib", samples)
+        compile_model(model, room / "c", "--load-bits", file, "--rounding", "mse")
+        if not digest(room / "a") == digest(room / "b") != digest(room / "c"):
+            return False, f"{rounding}: other bytes"
+    return True, "importance, gptq"
 
 
 def with_errors(folder):
@@ -159,7 +164,7 @@ def by_hand(folder):
     if changed["weightForm"] != "q4_0" or changed["actScale"] != entry["actScale"]:
         return False, f"{changed}"
     entry["actBits"] = 4
-    fails("compile", MODEL, "-o", folder / "d", "--load-bits", put(folder / "b.json", value), says=[GATE, "4-bit activations", "--calib"])
+    fails("compile", MODEL, "-o", folder / "d", "--load-bits", put(folder / "b.json", value), says=[GATE, "4 bits", "--calib"])
     compile_model(MODEL, folder / "d", "--load-bits", folder / "b.json", "--calib", samples, "--method", 0, "--save-bits", folder / "c.json")
     after = layers_of(folder / "c.json")
     if not after[GATE]["actScale"] > 4 * entry["actScale"] or after[Q_PROJ]["actScale"] != layers_of(file)[Q_PROJ]["actScale"]:
@@ -167,7 +172,7 @@ def by_hand(folder):
     value = json.loads(text)
     next(l for l in value["layers"] if l["name"] == GATE)["actBits"] = 7
     compile_model(MODEL, folder / "e", "--load-bits", put(folder / "b.json", value), "--dynamic-activations")
-    fails("compile", MODEL, "-o", folder / "f", "--load-bits", file, "--layer", f"{GATE}=8/16", says=[GATE, "16-bit activations"])
+    fails("compile", MODEL, "-o", folder / "f", "--load-bits", file, "--layer", f"{GATE}=8/16", says=[GATE, "16 bits"])
     for wrong, words in (('"weightBits": 8', ['"weightBit": 8', "weightBit", "is missing"]), ('"actScale"', ['"actScal"', "actScal", "did you mean 'actScale'?"]),
                          ('"weightBits": 8', ['"weightBits": "8"', "weightBits", '"8"']), ('"i8"', ['"i9"', "i9", "did you mean 'i8'?"]),
                          ('"name": "/m', ['"name": "/n', "2 differences", "not in the file", "not in the model"])):
@@ -265,6 +270,9 @@ def main():
     for method in range(4):
         flags = ["--config", ROOT / "tests" / "engine" / "mixed.config.json", "--method", method]
         cases.append((f"calibrated, method {method}", lambda f, flags=flags: save_load(f, MODEL, [*flags, "--calib", few_samples(f)])))
+    for output in range(3):
+        value = {"calibration": {"quantizeOutputs": True, "output": output, "method": output}}
+        cases.append((f"quantized outputs, {output}", lambda f, value=value: save_load(f, MODEL, ["--config", put(f / "o.json", value), "--calib", few_samples(f)])))
     cases += [("rounding with samples", with_rounding), ("errors", with_errors), ("fused", fused), ("fingerprint", fingerprints), ("by hand", by_hand), ("precedence", precedence),
               ("V47 components", component_match), ("V48 no match", matches_nothing), ("V49 names", names_of_the_user), ("V50 odd names", odd_names),
               ("failure", files_on_failure)]

@@ -34,6 +34,7 @@ CELLS = [
     ("i8 x 12", ["--bits", "8", "--act-bits", "12"], 2, True),
     ("i8 x 8, dynamic", ["--bits", "8", "--act-bits", "8", "--dynamic-activations"], 1, False),
     ("i8 x 6, dynamic", ["--bits", "8", "--act-bits", "6", "--dynamic-activations"], 1, False),
+    ("quantized outputs", ["--config", '{"calibration": {"quantizeOutputs": true, "output": 1, "method": 2}}'], 0, True),
     ("parts", ["--bits", "query=4,key=8,value=16,output=8,ffn=4,head=16", "--act-bits", "query=8,key=8,value=8,output=16,ffn=8,head=8"], None, True),
 ]
 # of the zoo's decoder; its encoder has all, the embedded model, whose size makes it slow, those that are profiled
@@ -76,6 +77,9 @@ def integer_products(engine, archive, feeds):
 
 def one_cell(engine, folder, model, sample, flags, products, recorded, profile):
     archive, outputs = folder / "cell.nnef.tgz", folder / "outputs.npz"
+    if "--config" in flags:
+        (folder / "config.json").write_text(flags[1])
+        flags = ["--config", folder / "config.json", "--calib", sample]
     if "--act-bits" in flags:
         flags = [*flags, "--calib", sample, *([] if "--method" in flags else ["--method", "0"])]  # the search of the others takes time
     done = compile_model(model, archive, *flags, "--json")

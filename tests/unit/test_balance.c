@@ -201,7 +201,7 @@ static void lengths_and_batches(void **state)
 	float range = fmaxf(-low, high);
 	assert_true(layer("w")->act_scale == (float)((double)range / 127));
 	assert_int_equal(env.calibration->n_outputs, 1);
-	assert_true(env.calibration->output_scales[0].scale[0] > 0);
+	assert_true(plan.outputs[0].scale[0] > 0);
 }
 
 /* The scale of the second layer and the balance of the first. */
@@ -303,6 +303,7 @@ static void needs_samples(void **state)
 	assert_int_equal(qn_pipeline_run(graph, &env, "calibrate", "calibrate"), QUERN_ERR_CONFIG);
 	assert_non_null(strstr(ctx.message, "--calib"));
 	assert_non_null(strstr(ctx.message, "--dynamic-activations"));
+	assert_non_null(strstr(ctx.message, "'w', 8 bits)"));
 	quern_config_dynamic_activations(config, true);
 	passes("calibrate", "fold_balance");
 	assert_null(env.calibration);
