@@ -2,7 +2,10 @@
  * reason for each layer that is neither. */
 #include "passes/tag.h"
 
-enum { MOST_BRANCHES = 3 }; /* that one sum puts on the stream, besides the one in question */
+enum {
+	MOST_BRANCHES = 3, /* that one sum puts on the stream, besides the one in question */
+	MOST_MOVES = 12,   /* between a table and the products that its rows go into */
+};
 
 /* Where the output of a layer goes, up to the next layers and up to the sum with the stream that its branch reads. */
 typedef struct ahead {
@@ -148,6 +151,29 @@ static bool tag_head(qn_tagger *t, qn_layer *l)
 	return true;
 }
 
+/* Whether v goes nowhere but into products with activations of as many channels: cos and sin of positions, gates by position. A mask has one channel. */
+static bool is_factor(const qn_value *v, int depth)
+{
+	if (v->is_output || !v->n_uses || !depth || v->fact.shape.rank < 1)
+		return false;
+	for (size_t i = 0; i < v->n_uses; i++) {
+		const qn_node *n = v->uses[i].node;
+		const qn_value *other = n->n_in == 2 ? n->in[1 - v->uses[i].input] : NULL;
+		bool moves = (n->op->traits & (QN_LAYOUT | QN_KEEPS_WEIGHT)) || qn_node_is(n, "Slice") || qn_node_is(n, "Split") || qn_node_is(n, "Concat") ||
+			     qn_node_is(n, "Gather");
+		if (moves) {
+			for (int k = 0; k < n->n_out; k++)
+				if (n->out[k] && n->out[k]->n_uses && !is_factor(n->out[k], depth - 1))
+					return false;
+			continue;
+		}
+		const qn_shape *a = &v->fact.shape, *b = other ? &other->fact.shape : NULL;
+		if (!qn_node_is(n, "Mul") || other->is_const || b->rank < 1 || !qn_dim_equal(a->dim[a->rank - 1], b->dim[b->rank - 1]))
+			return false;
+	}
+	return true;
+}
+
 static void give_reason(qn_tagger *t, qn_layer *l)
 {
 	const qn_op *op = l->node->op;
@@ -183,7 +209,10 @@ void qn_tag_branches(qn_tagger *t)
 			tag_head(t, &p->layers[i]);
 	for (size_t i = 0; i < p->n; i++) {
 		qn_layer *l = &p->layers[i];
-		if (l->role == QN_ROLE_NONE && l->node->op->weight_input && l->node->op->hint == QN_HINT_NONE)
+		bool table = l->role == QN_ROLE_NONE && l->node->op->weight_input && l->node->op->hint == QN_HINT_NONE;
+		if (table && is_factor(l->node->out[0], MOST_MOVES))
+			l->why = "a table of factors, such as the cosines of positions, that activations are multiplied by";
+		else if (table)
 			l->role = QN_ROLE_EMBEDDING;
 		else if (l->role == QN_ROLE_NONE)
 			give_reason(t, l);

@@ -61,7 +61,8 @@ PINS = ["--layer", "layer*=8/8"]
 
 
 def peak(*args):
-    child = subprocess.Popen([quern_path(), *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    environment = {**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=1"}  # what a sanitizer keeps back is not the command's
+    child = subprocess.Popen([quern_path(), *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
     message = child.stderr.read().decode()
     _, status, usage = os.wait4(child.pid, 0)
     if status:
@@ -126,7 +127,7 @@ def main():
         attempt("memory", memory)
         attempt("interrupt", interrupted)
         if (MINILM / "model.safetensors").exists():
-            for text, flags, least in FORMS:
+            for text, flags, least in FORMS[1:2] if os.environ.get("QUERN_SANITIZED") else FORMS:  # the same code, slowly
                 attempt(f"MiniLM {text}", lambda room, f=flags, l=least: minilm(engine, room, f, l))
         else:
             print("MiniLM is left out: models/fetch_minilm fetches its weights")
