@@ -240,13 +240,19 @@ static void test_einsum_is_a_layer(void **state)
 	assert_string_equal(plan.layers[1].node->op->name, "Linear");
 }
 
-/* Rows of cosines multiply activations; rows of an embedding are masked, scaled or added. */
-static void test_tables(void **state)
+/* Rows of cosines multiply activations. */
+static void test_table_of_factors(void **state)
 {
 	(void)state;
 	ROLES("input ids i64[B,S]\ninput x f32[B,4,S,16]\nconst cos f32[50,16]\nconst one i64[1] = 1\nc = Gather(cos, ids)\nu = Unsqueeze(c, one)\n"
 	      "y = Mul(x, u)\noutput y\n",
 		"cos:none");
+}
+
+/* Rows of an embedding are masked, scaled or added. */
+static void test_embeddings(void **state)
+{
+	(void)state;
 	ROLES("input ids i64[B,S]\ninput mask f32[B,S,1]\nconst words f32[50,32]\nconst places f32[50,32]\nw = Gather(words, ids)\nm = Mul(w, mask)\n"
 	      "p = Gather(places, ids)\ny = Add(m, p)\noutput y\n",
 		"words:embedding places:embedding");
@@ -256,7 +262,7 @@ static void test_tables(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {CASE(test_block), CASE(test_transposed_storage), CASE(test_fused_uneven), CASE(test_tables),
+	const struct CMUnitTest tests[] = {CASE(test_block), CASE(test_transposed_storage), CASE(test_fused_uneven), CASE(test_table_of_factors), CASE(test_embeddings),
 		CASE(test_fused_interleaved), CASE(test_sliced_initializer), CASE(test_cross_attention),
 		CASE(test_repeated_norm_is_no_cross), CASE(test_scores_transposed), CASE(test_learned_query), CASE(test_low_rank),
 		CASE(test_attention_without_softmax), CASE(test_rotary_and_masks), CASE(test_gated_ffn), CASE(test_experts),
