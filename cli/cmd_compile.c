@@ -12,6 +12,7 @@ typedef struct options {
 
 static const cli_option option_list[] = {
 	{"o", "OUT", "OUT.nnef.tgz, OUT.nnef.tar, or a folder", 'o'},
+	{"report", "FILE", "write a report: FILE.html to look at, or FILE.json with the same data", 'R'},
 	{"json", NULL, "print the result as JSON", 'j'},
 	{"print-config", NULL, "print the configuration that the options and files give, as JSON, and do nothing else", 'P'},
 	{0},
@@ -31,6 +32,8 @@ static int take(void *user, char key, const char *value)
 		o->json = true;
 	else if (key == 'P')
 		o->print_config = true;
+	else if (key == 'R')
+		return quern_config_report(o->config, value) == QUERN_OK ? 0 : cli_usage(&command, "%s", quern_message(o->ctx));
 	else
 		return compile_option_take(&command, o->ctx, o->config, key, value);
 	return 0;

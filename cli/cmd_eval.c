@@ -14,6 +14,7 @@ typedef struct options {
 static const cli_option option_list[] = {
 	{"eval", "PATH", "samples to evaluate on: a .npz, a folder of .npz (one a sample), or ONNX test_data_set folders", '1'},
 	{"outputs", "OUT.npz", "write what the compiled graph gives for the first sample", '2'},
+	{"report", "FILE", "write a report: FILE.html to look at, or FILE.json with the same data", '4'},
 	{"json", NULL, "print the result as JSON", '3'},
 	{0},
 };
@@ -33,6 +34,8 @@ static int take(void *user, char key, const char *value)
 		o->outputs = value;
 	else if (key == '3')
 		o->json = true;
+	else if (key == '4')
+		return quern_config_report(o->config, value) == QUERN_OK ? 0 : cli_usage(&command, "%s", quern_message(o->ctx));
 	else
 		return compile_option_take(&command, o->ctx, o->config, key, value);
 	return 0;

@@ -273,4 +273,12 @@ static quern_status keep_path(quern_config *c, const char *path, const char **to
 
 quern_status quern_config_save_bits(quern_config *c, const char *path) { return keep_path(c, path, &c->save_path); }
 
+quern_status quern_config_report(quern_config *c, const char *path)
+{
+	const char *dot = strrchr(path, '.');
+	if (*path && (!dot || (strcmp(dot, ".html") && strcmp(dot, ".json"))))
+		QN_FAIL(c->ctx, QUERN_ERR_CONFIG, "report: '%s' ends neither in .html nor in .json", path);
+	return keep_path(c, path, &c->report_path);
+}
+
 quern_status quern_config_load_bits(quern_config *c, const char *path) { return keep_path(c, path, &c->load_path); }

@@ -74,6 +74,7 @@ struct quern_config {
 	int embedding_bits;
 	bool dynamic_activations;
 	const char *save_path, *load_path; /* allocation files; NULL: none */
+	const char *report_path; /* NULL: none */
 	qn_calibration_config calibration;
 	/* the rest */
 	const char *calib_path; /* NULL: no samples */
@@ -92,6 +93,8 @@ enum { QN_DEFAULT_WEIGHT_BITS = 4, QN_FLOAT_BITS = 32 };
 int qn_config_weight_bits(const quern_config *c, int role);
 int qn_config_act_bits(const quern_config *c, int role);
 
+/* What quern_config_write gives. */
+void qn_config_text(const quern_config *c, qn_text *t);
 const char *qn_rounding_name(qn_rounding r); /* "minmax" ... */
 
 /* Pins widths (0: not given) of a name; given again, it takes the later place and keeps what is not given anew. Copies `name`. */

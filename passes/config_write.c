@@ -123,17 +123,22 @@ static quern_config written_form(const quern_config *c)
 	return w;
 }
 
+void qn_config_text(const quern_config *c, qn_text *t)
+{
+	quern_config written = written_form(c);
+	qn_text_add(t, "{\n");
+	for (int part = 0; part < QN_PART_COUNT; part++) {
+		write_part(t, &written, (qn_config_part)part);
+		qn_text_add(t, "%s\n", part + 1 < QN_PART_COUNT ? "," : "");
+	}
+	qn_text_add(t, "}\n");
+}
+
 quern_status quern_config_write(quern_config *c, const char **json)
 {
 	QN_ENTER(c->ctx, saved, buf);
-	quern_config written = written_form(c);
 	qn_text t = {.arena = &c->arena};
-	qn_text_add(&t, "{\n");
-	for (int part = 0; part < QN_PART_COUNT; part++) {
-		write_part(&t, &written, (qn_config_part)part);
-		qn_text_add(&t, "%s\n", part + 1 < QN_PART_COUNT ? "," : "");
-	}
-	qn_text_add(&t, "}\n");
+	qn_config_text(c, &t);
 	*json = t.s;
 	QN_LEAVE(c->ctx, saved);
 	return QUERN_OK;

@@ -1,30 +1,15 @@
-/* eval.c - the compiled graph against the float graph, value by value: quern_eval. */
-#include "graph/exec.h"
+/* eval.c - the compiled graph against the float graph, value by value: quern_eval, and what a report measures. */
+#include "passes/eval.h"
+
 #include "graph/npz.h"
-#include "graph/samples.h"
+#include "passes/config.h"
 #include "passes/context.h"
-#include "passes/damage.h"
-#include "passes/model.h"
+#include "passes/report/report.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* One compared value: a graph output or a layer's result. */
-typedef struct item {
-	qn_value *exact, *got; /* in the float and in the compiled graph; NULL where a graph no longer computes it */
-	qn_damage damage;
-	size_t layer;
-	int output;  /* -1: of a layer */
-	bool logits;
-} item;
-
-struct quern_evaluation {
-	qn_ctx *ctx;
-	qn_arena arena;
-	quern_model *exact, *got;
-	item *items;
-	size_t n, n_outputs, samples;
-};
+typedef qn_eval_item item;
 
 /* Whether a value is a head layer's result but for views. */
 static bool is_logits(qn_plan *p, const qn_value *v)
@@ -39,7 +24,6 @@ static bool is_logits(qn_plan *p, const qn_value *v)
 	return false;
 }
 
-/* Before the compiled graph is made: both have the same layers then. */
 static void find_items(quern_evaluation *e)
 {
 	qn_graph *f = e->exact->graph;
@@ -61,9 +45,16 @@ static void find_counterparts(quern_evaluation *e)
 	}
 }
 
+void qn_evaluation_pair(quern_evaluation *e)
+{
+	find_items(e);
+	find_counterparts(e);
+}
+
 /* --- one sample ----------------------------------------------------------------------------------------------------------- */
 typedef struct pair {
 	quern_evaluation *e;
+	qn_consts *consts; /* of the float graph */
 	qn_exec *exact, *got;
 	item **of;         /* by value id of the compiled graph: the first item to compare; */
 	item **next;       /* by item: another that compares the same value */
@@ -71,15 +62,14 @@ typedef struct pair {
 	qn_arena scratch;
 } pair;
 
-/* A layer's result without the factors of the layers that read it. */
-static const qn_tensor *undivided(pair *p, const item *it, const qn_tensor *got)
+const qn_tensor *qn_eval_undivided(const quern_evaluation *e, const item *it, const qn_tensor *got, qn_arena *scratch)
 {
-	const float *by = it->output < 0 ? p->e->got->plan.layers[it->layer].divided : NULL;
+	const float *by = it->output < 0 ? e->got->plan.layers[it->layer].divided : NULL;
 	int64_t n = by ? got->dim[got->rank - 1] : 0, count = qn_tensor_count(got);
 	if (!n)
 		return got;
-	qn_tensor *t = qn_tensor_new(&p->scratch, QN_F32, got->rank, got->dim);
-	const float *v = qn_tensor_f32(&p->scratch, got);
+	qn_tensor *t = qn_tensor_new(scratch, QN_F32, got->rank, got->dim);
+	const float *v = qn_tensor_f32(scratch, got);
 	for (int64_t i = 0; i < count; i++)
 		((float *)(uintptr_t)t->data)[i] = v[i] * by[i % n];
 	return t;
@@ -88,7 +78,7 @@ static const qn_tensor *undivided(pair *p, const item *it, const qn_tensor *got)
 static qn_status compare(pair *p, item *it, const qn_tensor *computed)
 {
 	qn_ctx *ctx = p->e->ctx;
-	const qn_tensor *got = undivided(p, it, computed);
+	const qn_tensor *got = qn_eval_undivided(p->e, it, computed, &p->scratch);
 	const qn_tensor *exact = qn_exec_value(p->exact, it->exact);
 	const char *name = it->output >= 0 ? p->e->exact->graph->output_names[it->output] : it->exact->name;
 	if (!exact || exact->rank != got->rank || memcmp(exact->dim, got->dim, (size_t)got->rank * sizeof *got->dim))
@@ -111,9 +101,10 @@ static qn_status observe(void *user, const qn_value *v, const qn_tensor *t)
 	return QUERN_OK;
 }
 
-static qn_status run_sample(pair *p, qn_samples *samples, size_t i, const char *outputs)
+static qn_status run_sample(pair *p, qn_samples *samples, size_t i, const qn_eval_plan *plan)
 {
 	quern_evaluation *e = p->e;
+	const char *outputs = e->samples ? NULL : plan->outputs;
 	qn_arena a;
 	qn_arena_init(&a, e->ctx);
 	const qn_graph *g = e->got->graph;
@@ -122,25 +113,27 @@ static qn_status run_sample(pair *p, qn_samples *samples, size_t i, const char *
 	p->sample = qn_samples_name(samples, i);
 	qn_status status = qn_samples_read(samples, i, &a, in);
 	if (status == QUERN_OK)
-		status = qn_exec_all(p->exact, in, &a, out, NULL, NULL);
+		status = qn_exec_all(p->exact, in, &a, out, plan->see_exact, plan->user);
 	if (status == QUERN_OK)
 		status = qn_exec_all(p->got, in, &a, out, observe, p);
 	if (status == QUERN_OK && outputs)
 		status = qn_npz_write(e->ctx, outputs, g->output_names, out, g->n_outputs);
 	for (size_t k = 0; status == QUERN_OK && k < e->n; k++) /* results that nothing computes: inputs and constants as outputs */
-		if (e->items[k].damage.samples == (int64_t)i && e->items[k].output >= 0)
+		if (e->items[k].damage.samples == (int64_t)e->samples && e->items[k].output >= 0)
 			status = compare(p, &e->items[k], &out[e->items[k].output]);
+	if (status == QUERN_OK && plan->after)
+		status = plan->after(plan->user, in, &(qn_eval_pair){p->exact, p->got, p->consts});
 	qn_arena_release(&a);
 	return status;
 }
 
-static qn_status run_all(quern_evaluation *e, const char *path, const char *outputs)
+qn_status qn_evaluation_run(quern_evaluation *e, const char *path, const qn_eval_plan *plan)
 {
 	qn_samples *samples;
 	QN_TRY(qn_samples_open(e->exact->graph, path, &e->arena, &samples));
-	pair p = {.e = e};
+	pair p = {.e = e, .consts = qn_consts_new(e->exact->graph, &e->arena)};
 	qn_arena_init(&p.scratch, e->ctx);
-	p.exact = qn_exec_new(qn_consts_new(e->exact->graph, &e->arena), &e->arena);
+	p.exact = qn_exec_new(p.consts, &e->arena);
 	p.got = qn_exec_new(qn_consts_new(e->got->graph, &e->arena), &e->arena);
 	p.of = QN_NEW(&e->arena, item *, e->got->graph->n_values);
 	p.next = QN_NEW(&e->arena, item *, e->n);
@@ -150,10 +143,12 @@ static qn_status run_all(quern_evaluation *e, const char *path, const char *outp
 		p.next[i] = p.of[it->got->id];
 		p.of[it->got->id] = it;
 	}
-	e->samples = qn_samples_count(samples);
-	for (size_t i = 0; i < e->samples; i++) {
-		qn_status status = run_sample(&p, samples, i, i ? NULL : outputs);
-		if (status == QUERN_OK && e->ctx->progress && !e->ctx->progress(e->ctx->progress_user, "eval", i + 1, e->samples))
+	e->samples_given = qn_samples_count(samples);
+	size_t n = e->samples_taken = plan->most_samples && plan->most_samples < e->samples_given ? plan->most_samples : e->samples_given;
+	for (e->samples = 0; e->samples < n;) {
+		qn_status status = run_sample(&p, samples, e->samples * e->samples_given / n, plan);
+		e->samples += status == QUERN_OK;
+		if (status == QUERN_OK && e->ctx->progress && !e->ctx->progress(e->ctx->progress_user, plan->stage, e->samples, n))
 			status = qn_fail(e->ctx, QUERN_ERR_CANCELLED, "stopped");
 		if (status != QUERN_OK)
 			qn_arena_release(&p.scratch);
@@ -190,13 +185,24 @@ static qn_status save_errors(quern_evaluation *e)
 
 static qn_status evaluate(quern_evaluation *e, const char *samples, const char *outputs)
 {
+	const char *written;
+	qn_report *report;
+	qn_eval_plan plan = {.stage = "eval", .outputs = outputs};
+	qn_measure *measured = NULL;
 	QN_TRY(qn_model_can_save_bits(e->got, &e->arena));
-	find_items(e);
+	QN_TRY(qn_report_can_write(e->got, &e->arena, NULL));
 	QN_TRY(qn_model_quantize(e->got));
-	find_counterparts(e);
-	QN_TRY(run_all(e, samples, outputs));
+	qn_evaluation_pair(e);
+	if (e->got->config->report_path) {
+		measured = qn_measure_new(e, &e->arena);
+		qn_measure_hook(measured, &plan);
+	}
+	QN_TRY(qn_evaluation_run(e, samples, &plan));
+	QN_TRY(qn_report_of_evaluation(e, measured, samples, &e->arena, &report));
 	qsort(e->items + e->n_outputs, e->n - e->n_outputs, sizeof *e->items, by_damage);
-	return save_errors(e);
+	QN_TRY(qn_report_save(e->got, &e->arena, report, NULL, 0, &written));
+	QN_TRY(save_errors(e));
+	return qn_report_saved(e->got, written);
 }
 
 quern_status quern_eval(quern_context *context, const char *model, const quern_config *config, const char *samples, const char *outputs,

@@ -13,6 +13,7 @@ struct quern_model {
 	const quern_config *config;
 	uint64_t weight_bytes;
 	bool compiled;
+	const char *path; /* of the ONNX file, as given */
 };
 
 /* Runs the passes that loading left, on the configuration's samples where there are any: the graph is then the one that an archive holds. A

@@ -108,6 +108,8 @@ struct qn_plan {
 	const struct qn_output_scales *outputs; /* of graph outputs, by calibration or a loaded allocation; entries without a name are not known */
 	size_t n_outputs;
 	const struct qn_tuning *tuning; /* how the widths were found, passes/tune/curve.h; NULL: not by a tuning */
+	struct qn_stored_weight *stored; /* weights in their stored forms, once the pass weights made them: passes/stored.h */
+	size_t n_stored, cap_stored;
 };
 
 /* Bits of a layer's codes. A weight that its own width could not hold went to i8, which has room for all 8. */

@@ -7,6 +7,7 @@
 #include "passes/nnef/emit_graph.h"
 #include "passes/pipeline.h"
 #include "passes/plan.h"
+#include "passes/report/report.h"
 
 #include <quern/quern.h>
 #include <stdlib.h>
@@ -72,6 +73,7 @@ static void count_bytes(quern_model *m)
 
 static qn_status load(quern_model *m, const char *path)
 {
+	m->path = qn_arena_strdup(&m->arena, path);
 	QN_TRY(qn_onnx_load(m->ctx, path, &m->arena, &m->graph));
 	QN_TRY(qn_model_load_bits(m, path));
 	QN_TRY(bind_symbols(m->graph, m->config));
@@ -189,16 +191,22 @@ qn_status qn_model_quantize(quern_model *m)
 static qn_status compile(quern_model *m, const char *path, qn_arena *a, quern_summary *summary)
 {
 	qn_archive *ar;
-	const char *allocation;
+	const char *allocation, *written;
+	qn_report *report;
 	QN_TRY(qn_model_can_save_bits(m, a));
 	if (m->config->save_path && !strcmp(m->config->save_path, path))
 		QN_FAIL(m->ctx, QUERN_ERR_CONFIG, "'%s' cannot be the archive and the allocation file", path);
+	QN_TRY(qn_report_can_write(m, a, path));
 	QN_TRY(qn_archive_create(m->ctx, a, path, &ar)); /* first: a path that cannot be written is known before hours of work */
 	QN_TRY(qn_model_quantize(m));
+	QN_TRY(qn_report_of_compile(m, a, &report));
 	QN_TRY(qn_emit_graph(m->ctx, m->graph, m->config->target, ar));
 	QN_TRY(qn_model_save_bits(m, a, &allocation));
+	QN_TRY(qn_archive_finish(ar)); /* its size is known; whatever fails from here to the commit leaves an older archive as it was */
+	QN_TRY(qn_report_save(m, a, report, path, qn_archive_bytes(ar), &written));
 	QN_TRY(qn_archive_commit(ar));
 	QN_TRY(qn_model_saved_bits(m, allocation));
+	QN_TRY(qn_report_saved(m, written));
 	if (summary) {
 		*summary = (quern_summary){.model_bytes = m->weight_bytes, .archive_bytes = qn_archive_bytes(ar)};
 		for (size_t i = 0; i < m->plan.n; i++)

@@ -1,8 +1,7 @@
 /* stored.c - weights become recipes that quantize when they are written, so that a large model never lies in memory as a whole. */
 #include "passes/stored.h"
 
-/* The float rows, [n, k]. */
-static qn_status source_rows(qn_graph *g, const qn_store *s, qn_arena *scratch, const float **out)
+qn_status qn_store_source(qn_graph *g, const qn_store *s, qn_arena *scratch, const float **out)
 {
 	const qn_tensor *t;
 	QN_TRY(qn_graph_load(g, s->source, scratch, &t));
@@ -38,7 +37,7 @@ static qn_status make_weight(qn_graph *g, void *arg, qn_arena *scratch, const qn
 	const recipe *r = arg;
 	const qn_store *s = &r->s;
 	const float *w;
-	QN_TRY(source_rows(g, s, scratch, &w));
+	QN_TRY(qn_store_source(g, s, scratch, &w));
 	qn_tensor *t = stored_tensor(&r->value->fact, scratch);
 	void *data = (void *)(uintptr_t)t->data;
 	qn_quant_report report;
@@ -68,7 +67,7 @@ static qn_status make_weight(qn_graph *g, void *arg, qn_arena *scratch, const qn
 
 static const char *weight_name(const qn_store *s) { return s->source->weight ? s->source->weight : s->source->name; }
 
-qn_value *qn_store_weight(qn_graph *g, const qn_store *s)
+static qn_value *constant_of(qn_graph *g, const qn_store *s)
 {
 	static const qn_dtype types[] = {[QN_FORM_Q4_0] = QN_Q4_0, [QN_FORM_Q8_1] = QN_Q8_1, [QN_FORM_I8] = QN_I8, [QN_FORM_F16] = QN_F16,
 		[QN_FORM_F32] = QN_F32};
@@ -86,6 +85,15 @@ qn_value *qn_store_weight(qn_graph *g, const qn_store *s)
 	v->fact.shape.dim[0] = qn_dim_const(s->n);
 	v->make = make_weight;
 	v->make_arg = r;
+	return v;
+}
+
+qn_value *qn_store_weight(qn_graph *g, const qn_store *s)
+{
+	qn_plan *p = s->plan;
+	qn_value *v = constant_of(g, s);
+	QN_GROW(p->arena, p->stored, p->n_stored, p->cap_stored);
+	p->stored[p->n_stored++] = (qn_stored_weight){s->layer, *s, v};
 	return v;
 }
 
@@ -108,7 +116,7 @@ static qn_status scales_of(qn_graph *g, const qn_store *s, qn_arena *scratch, fl
 		return QUERN_OK;
 	}
 	const float *w;
-	QN_TRY(source_rows(g, s, scratch, &w));
+	QN_TRY(qn_store_source(g, s, scratch, &w));
 	qn_quant_report report;
 	int8_t *codes = sums ? QN_NEW(scratch, int8_t, s->n *s->k) : NULL;
 	QN_TRY(qn_quantize_i8_rows(g->ctx, w, s->n, s->k, s->bits, s->scale_min, codes, scales, &report));

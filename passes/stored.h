@@ -15,9 +15,20 @@ typedef struct qn_store {
 	const quern_config *config;
 	float scale_min;
 	const qn_tensor *ready, *ready_scale;
+	qn_plan *plan; /* notes what is stored */
+	size_t layer;  /* its index there */
 } qn_store;
 
-/* The weight as a constant of the form's type, [n, k]. */
+/* A stored weight, or the part of one, and how it was made. */
+typedef struct qn_stored_weight {
+	size_t layer;
+	qn_store made;
+	qn_value *value;
+} qn_stored_weight;
+
+/* The floats that are stored, [n, k], in `a`. */
+qn_status qn_store_source(qn_graph *g, const qn_store *s, qn_arena *a, const float **out);
+/* The weight as a constant of the form's type, [n, k], noted in the plan. */
 qn_value *qn_store_weight(qn_graph *g, const qn_store *s);
 /* An i8 weight's scales [n]. Where `sums` is not NULL, also the sum of each row's codes [n]. Both in `a`. */
 qn_status qn_store_scales(qn_graph *g, const qn_store *s, qn_arena *a, float **scales, int64_t **sums);

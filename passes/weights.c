@@ -164,26 +164,26 @@ static qn_value *join(qn_graph *g, qn_node *n, const qn_layer *l, qn_value **par
 	return z;
 }
 
-static qn_store store_of(const qn_layer *l, const quern_config *c)
+static qn_store store_of(const qn_layer *l, qn_plan *p)
 {
-	return (qn_store){l->node->in[l->weight_in], NULL, l->n, l->k, qn_form_levels(l->form, l->weight_bits), l->form, c, l->weight_scale_min,
-		l->ready_weight, l->ready_scale};
+	return (qn_store){l->node->in[l->weight_in], NULL, l->n, l->k, qn_form_levels(l->form, l->weight_bits), l->form, p->config, l->weight_scale_min,
+		l->ready_weight, l->ready_scale, p, (size_t)(l - p->layers)};
 }
 
-static qn_status split(qn_graph *g, qn_layer *l, const quern_config *config)
+static qn_status split(qn_graph *g, qn_layer *l, qn_plan *plan)
 {
 	qn_node *n = l->node;
 	qn_value **parts = QN_NEW(g->arena, qn_value *, l->n_parts);
 	for (int i = 0; i < l->n_parts; i++) {
 		const qn_part *p = &l->parts[i];
-		qn_store s = store_of(l, config);
+		qn_store s = store_of(l, plan);
 		s.rows = p->rows, s.n = p->n, s.form = p->form, s.bits = qn_form_levels(p->form, p->weight_bits);
 		qn_value *in[3] = {n->in[0], n->in[1], NULL};
 		QN_TRY(qn_store_bias(g, &s, qn_node_has_in(n, 2) ? n->in[2] : NULL, &in[2]));
 		qn_node *part = qn_graph_node(g, n, n->op, qn_arena_printf(g->arena, "%s.%s", n->name, qn_role_name(p->role)), in, in[2] ? 3 : 2, 1);
 		part->out[0]->fact = (qn_fact){QN_F32, n->out[0]->fact.shape, NULL};
 		part->out[0]->fact.shape.dim[part->out[0]->fact.shape.rank - 1] = qn_dim_const(p->n);
-		QN_TRY(rewrite(g, part, 1, &s, activation_of(l, p->form, config)));
+		QN_TRY(rewrite(g, part, 1, &s, activation_of(l, p->form, plan->config)));
 		parts[i] = part->out[0];
 	}
 	l->joined = join(g, n, l, parts);
@@ -193,15 +193,15 @@ static qn_status split(qn_graph *g, qn_layer *l, const quern_config *config)
 	return QUERN_OK;
 }
 
-static qn_status rewrite_layer(qn_graph *g, qn_layer *l, const quern_config *c)
+static qn_status rewrite_layer(qn_graph *g, qn_layer *l, qn_plan *p)
 {
 	if (!l->ready_weight && parts_differ(l))
-		return split(g, l, c);
+		return split(g, l, p);
 	if (l->ready_bias)
 		qn_node_set_input(g, l->node, 2,
 			qn_store_vector(g, qn_node_has_in(l->node, 2) ? l->node->in[2]->name : "bias", l->ready_bias->data, l->n));
-	qn_store s = store_of(l, c);
-	return rewrite(g, l->node, l->weight_in, &s, activation_of(l, l->form, c));
+	qn_store s = store_of(l, p);
+	return rewrite(g, l->node, l->weight_in, &s, activation_of(l, l->form, p->config));
 }
 
 qn_status qn_pass_weights(qn_graph *g, qn_pass_env *env)
@@ -209,7 +209,7 @@ qn_status qn_pass_weights(qn_graph *g, qn_pass_env *env)
 	qn_plan *p = env->plan;
 	for (size_t i = 0; i < p->n; i++) {
 		qn_layer *l = &p->layers[i];
-		qn_status status = rewrite_layer(g, l, p->config);
+		qn_status status = rewrite_layer(g, l, p);
 		if (status != QUERN_OK)
 			return qn_prefix(g->ctx, status, "layer '%s'", l->name);
 	}

@@ -39,6 +39,10 @@ QUERN_API quern_status quern_config_mode(quern_config *config, const char *name)
 /* Allocation files (docs/allocation.md): the widths and scales of a compile, saved when it succeeds; and such a file to start from. "": none. */
 QUERN_API quern_status quern_config_save_bits(quern_config *config, const char *path);
 QUERN_API quern_status quern_config_load_bits(quern_config *config, const char *path);
+/* A report of what quern_compile or quern_eval does, NAME.html for people (one file that loads nothing) or NAME.json with the same data; "": none. With samples
+ * (those of the calibration; quern_eval: its own) the compiled graph also runs beside the float one, which takes the memory of both. A report that cannot be
+ * written fails the call before an older archive is replaced. docs/report.md says what each figure means. */
+QUERN_API quern_status quern_config_report(quern_config *config, const char *path);
 /* minmax, signed, mse; with samples importance and gptq */
 QUERN_API quern_status quern_config_rounding(quern_config *config, const char *name);
 /* Of minmax: 0 < percentile <= 1. */

@@ -276,10 +276,11 @@ static qn_status replace_folder(qn_archive *ar)
 	return QUERN_OK;
 }
 
+qn_status qn_archive_finish(qn_archive *ar) { return ar->tar ? close_stream(ar) : QUERN_OK; }
+
 qn_status qn_archive_commit(qn_archive *ar)
 {
-	if (ar->kind != KIND_FOLDER)
-		QN_TRY(close_stream(ar));
+	QN_TRY(qn_archive_finish(ar));
 	bool exists;
 	QN_TRY(check_target(ar, &exists));
 	if (exists && ar->kind == KIND_FOLDER)

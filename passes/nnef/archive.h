@@ -14,8 +14,10 @@ qn_status qn_archive_create(qn_ctx *ctx, qn_arena *a, const char *path, qn_archi
 qn_status qn_archive_add(qn_archive *ar, const char *name, const void *data, size_t n);
 /* A tensor as NAME.dat with its NNEF header; fails past 4 GiB - 1 of data. */
 qn_status qn_archive_add_tensor(qn_archive *ar, const char *label, const qn_tensor *t);
+/* Everything is on disk under the temporary name and the size is known; no member can be added after it. */
+qn_status qn_archive_finish(qn_archive *ar);
 qn_status qn_archive_commit(qn_archive *ar);
-uint64_t qn_archive_bytes(const qn_archive *ar); /* size on disk, after commit */
+uint64_t qn_archive_bytes(const qn_archive *ar); /* size on disk, once finished */
 
 /* Reads: calls fn for each member in order. Bounded: refuses absolute names, "..", and members over what the header says. */
 qn_status qn_archive_read(qn_ctx *ctx, const char *path, qn_status (*fn)(void *user, const char *name, const void *data, size_t n),
