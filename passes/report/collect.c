@@ -76,7 +76,8 @@ static qn_report_layer describe(qn_report *r, const qn_plan *p, size_t i, const 
 		.weight_bits = l->weight_bits,
 		.act_bits = l->act_bits,
 		.shared = is_shared(p, i),
-		.by_samples = l->ready_weight != NULL,
+		.rounding = l->rounding,
+		.rounding_note = l->rounding_note,
 		.act_zero_point = l->act_zero_point};
 	memcpy(o.shape, l->shape, sizeof o.shape);
 	o.before = o.shared ? 0 : bytes_in_file(l);
@@ -90,7 +91,6 @@ static qn_report_layer describe(qn_report *r, const qn_plan *p, size_t i, const 
 	o.act_high = calibrated ? kept((double)l->act_high) : NAN;
 	o.cosine = o.sqnr = o.largest = o.own_sqnr = o.share = o.seen_low = o.seen_high = NAN;
 	r->act_quantized |= l->act_bits <= QN_MOST_ACT_BITS;
-	r->rounded_by_samples |= o.by_samples;
 	return o;
 }
 
@@ -299,6 +299,7 @@ qn_status qn_report_collect(qn_report *r, quern_model *m, const quern_evaluation
 	qn_arena_release(&scratch);
 	QN_TRY(status);
 	add_options(r, m->config);
+	r->tuning = m->plan.tuning;
 	add_bytes(r, m);
 	if (e) {
 		add_run(r, e, measured);

@@ -2,6 +2,7 @@
 #include "passes/report/html.h"
 
 #include "passes/plan.h"
+#include "passes/tune/curve.h"
 
 #include <math.h>
 
@@ -137,6 +138,16 @@ static void activations(const qn_report *r, qn_text *t)
 	end_section(t);
 }
 
+static void curve(const qn_report *r, qn_text *t)
+{
+	qn_text chart = {.arena = t->arena};
+	if (!qn_chart_curve(r, &chart))
+		return;
+	title_of_section(t, "Size against error", qn_arena_printf(t->arena, "The least error for each size that widths by layer can have, as the tuning found it on %zu samples. The ring is the choice.", r->tuning->samples));
+	qn_text_bytes(t, chart.s, chart.len);
+	end_section(t);
+}
+
 static void fallbacks(const qn_report *r, qn_text *t)
 {
 	bool any = false;
@@ -250,6 +261,7 @@ void qn_report_html(const qn_report *r, qn_text *t)
 	qn_chart_worst(r, t);
 	end_section(t);
 	activations(r, t);
+	curve(r, t);
 	fallbacks(r, t);
 	advice(r, t);
 	qn_text_add(t, "<section class=\"wide\">\n<h2>All layers</h2>\n<p class=\"caption\">In the order of the graph. %s</p>\n", r->executed ? "dB: signal to noise; own: the layer alone, on exact inputs." : "dB: signal to noise.");

@@ -23,7 +23,8 @@ typedef struct qn_report_layer {
 	int weight_bits, act_bits; /* act_bits over QN_MOST_ACT_BITS: float */
 	uint64_t before, after;    /* bytes; both 0 where `shared` */
 	bool shared;               /* the same weight as a layer above, which counts it */
-	bool by_samples;           /* the weight was rounded by what the samples say */
+	const char *rounding;      /* "gptq" or "importance" where samples rounded the weight; NULL */
+	const char *rounding_note; /* why they did not though they were to, or what they could not do; NULL */
 	double scale_min, scale_max; /* of the weight's stored scales, magnitudes other than 0 */
 	double weight_sqnr;          /* dB */
 	double act_scale, act_low, act_high;
@@ -61,7 +62,7 @@ typedef struct qn_report {
 	const char *config;         /* all of it, as JSON */
 	double percentile;
 	int method, embedding_bits;
-	bool dynamic, strict, act_quantized, rounded_by_samples;
+	bool dynamic, strict, act_quantized;
 	uint64_t weights_before, weights_after, archive_bytes;
 	double bits_per_weight;     /* of the layers that have a role */
 	qn_report_layer *layers;    /* in graph order */
@@ -74,6 +75,7 @@ typedef struct qn_report {
 	size_t samples, samples_given, attributed;
 	double alone, together;     /* output error: the sum over layers alone, and all together; relative squared error a sample */
 	const char *no_share;       /* why shares are not known; NULL where they are */
+	const struct qn_tuning *tuning; /* NULL: the widths were not tuned */
 	qn_report_advice *advice;
 	size_t n_advice, cap_advice;
 } qn_report;

@@ -2,6 +2,7 @@
 #include "passes/json.h"
 #include "passes/report/escape.h"
 #include "passes/report/report.h"
+#include "passes/tune/curve.h"
 
 #include <math.h>
 
@@ -87,7 +88,8 @@ static void layer(qn_text *t, const qn_report_layer *l)
 	whole(&o, "bytesBefore", (long long)l->before);
 	whole(&o, "bytesAfter", (long long)l->after);
 	flag(&o, "shared", l->shared);
-	flag(&o, "roundedBySamples", l->by_samples);
+	string(&o, "rounding", l->rounding);
+	string(&o, "roundingNote", l->rounding_note);
 	number(&o, "scaleMin", l->scale_min);
 	number(&o, "scaleMax", l->scale_max);
 	number(&o, "weightSqnrDb", l->weight_sqnr);
@@ -185,6 +187,39 @@ static void outputs(qn_text *t, const qn_report *r)
 	qn_text_add(t, "%s]", r->n_outputs ? "\n  " : "");
 }
 
+static void point(qn_text *t, const qn_curve_point *p)
+{
+	members o = {t, false};
+	qn_text_add(t, "{");
+	whole(&o, "bytes", (long long)p->bytes);
+	number(&o, "bits", p->bits);
+	number(&o, "error", p->error);
+	number(&o, "measured", p->measured);
+	string(&o, "changed", p->changed);
+	if (p->weight_bits)
+		whole(&o, "weightBits", p->weight_bits);
+	qn_text_add(t, "}");
+}
+
+static void tuning(qn_text *t, const qn_tuning *u)
+{
+	if (!u)
+		return;
+	qn_text_add(t, ",\n  \"tuning\": {");
+	members o = {t, false};
+	string(&o, "measure", u->measure);
+	whole(&o, "samples", (long long)u->samples);
+	key(&o, "chosen");
+	point(t, &u->chosen);
+	key(&o, "curve");
+	qn_text_add(t, "[");
+	for (size_t i = 0; i < u->n; i++) {
+		qn_text_add(t, "%s\n    ", i ? "," : "");
+		point(t, &u->points[i]);
+	}
+	qn_text_add(t, "]}");
+}
+
 static void advice(qn_text *t, const qn_report *r)
 {
 	qn_text_add(t, ",\n  \"advice\": [");
@@ -220,6 +255,7 @@ void qn_report_json(const qn_report *r, qn_text *t)
 	head(t, r);
 	groups(t, r);
 	outputs(t, r);
+	tuning(t, r->tuning);
 	advice(t, r);
 	qn_text_add(t, ",\n  \"layers\": [");
 	for (size_t i = 0; i < r->n_layers; i++) {

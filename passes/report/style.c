@@ -64,7 +64,7 @@ const char *const qn_report_css[] = LINES(
 	"svg .faint{opacity:.38}",
 	".whisker{stroke:var(--c);stroke-width:1.2}.box{fill:var(--c);fill-opacity:.28;stroke:var(--c);stroke-width:1}.median{stroke:var(--c);stroke-width:2}.dot{fill:var(--c)}",
 	".chosen{stroke:var(--mark);stroke-width:2}",
-	".curve{stroke:var(--attention);stroke-width:1.6;fill:none}.curve-dot{fill:var(--attention)}.curve-ring{fill:none;stroke:var(--mark);stroke-width:2}",
+	".curve{stroke:var(--attention);stroke-width:1.6;fill:none}.curve-dot{fill:var(--attention)}.curve-ran{stroke:var(--ffn);stroke-width:1.6;fill:none}.curve-ring{fill:none;stroke:var(--mark);stroke-width:2}",
 	".tags{display:flex;flex-wrap:wrap;gap:6px 12px;font-size:13px;margin-top:12px;align-items:center}",
 	".tag{display:inline-flex;align-items:center;gap:7px}",
 	".tag b{font-weight:500;font-size:12px;padding:1px 7px;border-radius:3px}",

@@ -54,7 +54,7 @@ static const char *why_text(qn_arena *a, const qn_report_layer *l)
 {
 	qn_text t = {.arena = a};
 	qn_text_add(&t, "%s", l->origin);
-	const char *const more[] = {l->by_samples ? "rounded by the samples" : NULL, l->shared ? "stored with another layer" : NULL, l->why, l->reason, l->act_reason};
+	const char *const more[] = {l->rounding ? qn_arena_printf(a, "rounded by %s", l->rounding) : NULL, l->rounding_note, l->shared ? "stored with another layer" : NULL, l->why, l->reason, l->act_reason};
 	for (size_t i = 0; i < QN_LEN(more); i++)
 		if (more[i])
 			qn_text_add(&t, "; %s", more[i]);
