@@ -41,6 +41,8 @@ const char *qn_figure_cosine(qn_arena *a, double v) { return qn_figure(a, "%.5f"
 
 const char *qn_figure_percent(qn_arena *a, double v) { return qn_figure(a, v > 0 && v < 0.0005 ? "<0.1 %%" : "%.1f %%", 100 * v); }
 
+bool qn_fell_back(const qn_report_layer *l) { return l->reason || l->act_reason || (l->rounding_note && !l->rounding); }
+
 const char *qn_role_family(const char *role)
 {
 	static const char *const own[] = {"ffn", "head", "embedding"};

@@ -75,7 +75,7 @@ static void tiles(const qn_report *r, qn_text *t)
 	double after = (double)(r->archive ? r->archive_bytes : r->weights_after), before = (double)r->weights_before;
 	size_t fell = 0, worst = 0;
 	for (size_t i = 0; i < r->n_layers; i++)
-		fell += r->layers[i].reason || r->layers[i].act_reason;
+		fell += qn_fell_back(&r->layers[i]);
 	qn_text_add(t, "<div class=\"tiles\">\n");
 	tile(t, r->archive ? "archive" : "weights as stored", qn_figure_bytes(a, after),
 		qn_arena_printf(a, "%s of the model's %s", before > 0 ? qn_figure(a, "%.0f %%", 100 * after / before) : "–", qn_figure_bytes(a, before)));
@@ -89,7 +89,7 @@ static void tiles(const qn_report *r, qn_text *t)
 	} else {
 		tile(t, "outputs", "–", "not measured: no samples were given");
 	}
-	tile(t, "fell back", qn_arena_printf(a, "%zu", fell), qn_arena_printf(a, "of %zu layers have another form than asked", r->n_layers));
+	tile(t, "fell back", qn_arena_printf(a, "%zu", fell), qn_arena_printf(a, "of %zu layers could not have what was asked", r->n_layers));
 	qn_text_add(t, "</div>\n");
 }
 
@@ -152,13 +152,13 @@ static void fallbacks(const qn_report *r, qn_text *t)
 {
 	bool any = false;
 	for (size_t i = 0; i < r->n_layers; i++)
-		any |= r->layers[i].reason || r->layers[i].act_reason;
-	title_of_section(t, "What fell back", any ? "Layers that could not have what was asked." : "Nothing: every layer has the form that was asked for.");
+		any |= qn_fell_back(&r->layers[i]);
+	title_of_section(t, "What fell back", any ? "Layers that could not have what was asked, and why." : "Nothing: every layer has what was asked for.");
 	if (any)
 		qn_text_add(t, "<ul class=\"fallbacks\">\n");
 	for (size_t i = 0; i < r->n_layers; i++) {
 		const qn_report_layer *l = &r->layers[i];
-		if (!l->reason && !l->act_reason)
+		if (!qn_fell_back(l))
 			continue;
 		qn_text_add(t, "<li><code>");
 		qn_report_html_string(t, l->name);
@@ -170,6 +170,10 @@ static void fallbacks(const qn_report *r, qn_text *t)
 		if (l->act_reason) {
 			qn_text_add(t, "%sactivations stay float: ", l->reason ? "; " : "");
 			qn_report_html_string(t, l->act_reason);
+		}
+		if (l->rounding_note && !l->rounding) {
+			qn_text_add(t, "%srounded plainly: ", l->reason || l->act_reason ? "; " : "");
+			qn_report_html_string(t, l->rounding_note);
 		}
 		qn_text_add(t, "</li>\n");
 	}

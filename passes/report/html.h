@@ -21,6 +21,9 @@ const char *qn_role_family(const char *role);
 /* "query, block 3"; "ffn 2, block 3"; "cross query, block 3"; "head". */
 const char *qn_role_place(qn_arena *a, const qn_report_layer *l);
 
+/* Whether it got less than was asked: another form, float activations, a plain rounding. */
+bool qn_fell_back(const qn_report_layer *l);
+
 /* --- charts ------------------------------------------------------------------------------------------------------------------- */
 void qn_chart_bytes(const qn_report *r, qn_text *t);       /* charts_bytes.c */
 void qn_chart_bits(const qn_report *r, qn_text *t);        /* charts_bits.c */
