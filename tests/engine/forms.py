@@ -1,7 +1,7 @@
 """Every pair of weight and activation widths in the engine, against `quern eval`, which runs the compiled graph with the archive's arithmetic.
 
 Three models (the embedded byte llama; an encoder and a decoder with a fused query-key-value weight of the zoo, where they are there): outputs of the engine and of
-eval agree to 1e-3 relative L2 (row_error says how), graph.quant holds the scales of static activations, and the engine's own profile of the loaded model shows integer
+eval agree to 1e-3 relative L2 (agreement says how), graph.quant holds the scales of static activations, and the engine's own profile of the loaded model shows integer
 products for integer layers.
 """
 import json, pathlib, tarfile, tempfile
@@ -10,7 +10,7 @@ from common import MODELS, SHARED, Broken, Engine, Tally, compile_model, need, q
 need("tract", "numpy")
 import numpy as np
 
-TOLERANCE, WHOLE = 1e-3, 2e-2
+TOLERANCE, INPUTS = 1e-3, 3
 # what runs, flags, integer products for each layer with a role (None: not looked at), whether static scales are recorded
 CELLS = [
     ("Q4_0 x float", [], 0, False),
@@ -55,8 +55,7 @@ def models(folder):
 
 
 def row_error(got, want):
-    """Relative L2 by rows (last axis), the median. The engine sums in another order, and a number on the edge between two codes may then fall to the other side,
-    which the rows that depend on it show from there on: so not all rows are held to the tolerance, and the whole only to WHOLE."""
+    """Relative L2 by rows (last axis), the median."""
     if got.shape != want.shape:
         raise Broken(f"shape {got.shape}, expected {want.shape}")
     p, q = (a.astype(np.float64).reshape(-1, a.shape[-1]) for a in (got, want))
@@ -75,6 +74,25 @@ def integer_products(engine, archive, feeds):
     return sum("FMA(I32)" in c for c in costs), sum("FMA(F32)" in c for c in costs)
 
 
+def agreement(engine, archive, feeds, folder, evaluate, outputs):
+    """Outputs of the engine and of eval, as a whole. The engine sums f32 in another order than we do, so a number on the edge between two codes may fall to the other
+    side, which all that depends on it shows from there on, and which says nothing of the arithmetic: then another input is tried, up to INPUTS in all. Most rows have to
+    agree on every one."""
+    for i in range(INPUTS):
+        given = {k: np.roll(v, i, -1) if v.dtype.kind == "i" else v for k, v in feeds.items()}
+        np.savez(folder / "input.npz", **given)
+        done = quern(*evaluate, "--eval", folder / "input.npz")
+        if done.returncode:
+            raise Broken(done.stderr.strip()[-500:])
+        with np.load(outputs) as want:
+            got = engine.run(archive, given)
+            rows, whole = (max(f(a, b) for a, b in zip(got, want.values())) for f in (row_error, rel_l2))
+        text = f"relative L2 {whole:.1e}" + (f" on input {i + 1}" if i else "")
+        if whole <= TOLERANCE or rows > TOLERANCE:
+            break
+    return whole <= TOLERANCE, text
+
+
 def one_cell(engine, folder, model, sample, flags, products, recorded, profile):
     archive, outputs = folder / "cell.nnef.tgz", folder / "outputs.npz"
     if "--config" in flags:
@@ -84,14 +102,9 @@ def one_cell(engine, folder, model, sample, flags, products, recorded, profile):
         flags = [*flags, "--calib", sample, *([] if "--method" in flags else ["--method", "0"])]  # the search of the others takes time
     done = compile_model(model, archive, *flags, "--json")
     layers = [l for l in json.loads(done.stdout)["layers"] if l["role"] not in ("", "embedding")]
-    done = quern("eval", model, "--eval", sample, "--outputs", outputs, *flags)
-    if done.returncode:
-        raise Broken(done.stderr.strip()[-500:])
-    with np.load(sample) as z, np.load(outputs) as want:
+    with np.load(sample) as z:
         feeds = dict(z)
-        got = engine.run(archive, feeds)
-        rows, whole = (max(f(a, b) for a, b in zip(got, want.values())) for f in (row_error, rel_l2))
-    good, text = rows <= TOLERANCE and whole <= WHOLE, f"relative L2 {rows:.1e} by rows, {whole:.1e} in all"
+    good, text = agreement(engine, archive, feeds, folder, ["eval", model, "--outputs", outputs, *flags], outputs)
     if scales_recorded(archive) != recorded:
         return False, text + (", no scales in graph.quant" if recorded else ", scales in graph.quant")
     if profile and products is not None:
