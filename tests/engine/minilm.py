@@ -3,7 +3,7 @@
 Needs the weights: models/fetch_minilm. Time and memory are held only where QUERN_TIMING is set (a quiet machine, no sanitizer).
 """
 import os, pathlib, subprocess, tempfile, time
-from common import FLOAT, MODELS, Broken, Engine, Tally, cosine, need, quern_path, skip
+from common import FLOAT, MODELS, Broken, Engine, Tally, cosine, need, quern, quern_path, rel_l2, skip
 
 need("tract", "numpy")
 import numpy as np
@@ -33,11 +33,24 @@ def pooled(engine, archive):
     return float(np.mean(values))
 
 
+def executed(folder):
+    """Our own float execution against the outputs that are given."""
+    worst = 0.0
+    for path in sorted((MODELS / "minilm" / "eval").glob("sample_*.npz")):
+        done = quern("run", MODEL, "--input", path, "-o", folder / "run.npz")
+        if done.returncode:
+            raise Broken(done.stderr.strip()[-300:])
+        with np.load(folder / "run.npz") as got, np.load(path.with_name(path.name.replace("sample_", "expected_"))) as want:
+            worst = max(worst, rel_l2(got["last_hidden_state"], want["last_hidden_state"]))
+    return worst <= 1e-5, f"relative L2 {worst:.1e}"
+
+
 def main():
     if not (MODELS / "minilm" / "model.safetensors").exists():
         skip("the weights are not here; models/fetch_minilm fetches them")
     tally, engine = Tally(), Engine()
     with tempfile.TemporaryDirectory() as folder:
+        tally.attempt("quern run", lambda: executed(pathlib.Path(folder)))
         for kind, flags, least, most in FORMS:
             archive = pathlib.Path(folder) / f"{kind}.nnef.tgz"
 

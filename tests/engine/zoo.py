@@ -10,6 +10,7 @@ need("tract", "onnxruntime", "numpy")
 import numpy as np
 
 TOLERANCE = 1e-4
+TOLERANCE_RUN = 1e-5  # of our own float execution
 NEAR = {"q4_0": ([], 0.85), "int8": (["--bits", "8"], 0.999)}
 
 
@@ -109,6 +110,15 @@ def one_model(case, tally, engine, folder):
         error = worst(engine.run(archive, sample), expected)
         return error <= TOLERANCE, f"relative L2 {error:.1e}"
 
+    def executed():
+        done = quern("run", case / "model.onnx", "--input", case / "inputs.npz", "-o", folder / "run.npz")
+        if done.returncode:
+            raise Broken(done.stderr.strip()[-300:])
+        got = samples(folder / "run.npz")
+        error = worst([got[o.name] for o in session.get_outputs()], expected)
+        return error <= TOLERANCE_RUN, f"relative L2 {error:.1e}"
+
+    tally.attempt(f"{name} quern run", executed)
     if tally.attempt(f"{name} float", float_archive):
         tally.attempt(f"{name} dynamic", lambda: dynamic(archive, session))
         if any("past" in n for n in sample):
