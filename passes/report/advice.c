@@ -62,6 +62,8 @@ size_t *qn_report_ranking(const qn_report *r, qn_arena *a)
 	return order;
 }
 
+bool qn_report_adds_up(const qn_report *r) { return r->attributed && r->alone < 1.6 * r->together && r->together < 1.6 * r->alone; }
+
 /* --- rules ----------------------------------------------------------------------------------------------------------------------------- */
 static void about_samples(qn_report *r)
 {
@@ -78,8 +80,8 @@ static void about_rounding(qn_report *r)
 	if (!blocks || !strcmp(r->rounding, "gptq"))
 		return;
 	bool samples = r->samples_name != NULL && !strcmp(r->command, "compile");
-	advise(r, "Let the samples round the weights", qn_arena_printf(r->arena, "%zu layers have 4-bit weights rounded by the rule '%s'%s. The same bytes hold better weights when "
-		"each layer is rounded against what it reads.", blocks, r->rounding, strcmp(r->rounding, "importance") ? ", which looks at the weights alone" : ""),
+	advise(r, "Let the samples round the weights", qn_arena_printf(r->arena, "%zu %s 4-bit weights rounded by the rule '%s'%s. The same bytes hold better weights when "
+		"each layer is rounded against what it reads.", blocks, blocks == 1 ? "layer has" : "layers have", r->rounding, strcmp(r->rounding, "importance") ? ", which looks at the weights alone" : ""),
 		samples ? "--rounding gptq" : "--rounding gptq --calib SAMPLES");
 }
 
@@ -90,7 +92,7 @@ static void about_damage(qn_report *r)
 	size_t *order = qn_report_ranking(r, a), n = 0;
 	double share = 0, extra = 0;
 	qn_text flags = {.arena = a};
-	for (size_t i = 0; r->attributed && i < r->n_layers && n < MOST_PINS; i++) {
+	for (size_t i = 0; qn_report_adds_up(r) && i < r->n_layers && n < MOST_PINS; i++) {
 		const qn_report_layer *l = &r->layers[order[i]];
 		if (!(l->share * (double)r->n_layers > 2) || share > 0.5)
 			break;

@@ -130,7 +130,7 @@ static void legend(qn_text *t, const chart *c)
 	bool ran = c->u->chosen.measured > 0;
 	for (size_t i = 0; i < c->u->n; i++)
 		ran |= c->u->points[i].measured > 0;
-	qn_text_add(t, "<p class=\"legend\"><span><svg class=\"key\" viewBox=\"0 0 14 14\"><circle class=\"curve-dot\" cx=\"7\" cy=\"7\" r=\"3\"/></svg>one layer more in wider weights, as predicted</span>");
+	qn_text_add(t, "<p class=\"legend\"><span><svg class=\"key\" viewBox=\"0 0 14 14\"><circle class=\"curve-dot\" cx=\"7\" cy=\"7\" r=\"3\"/></svg>as predicted, one layer wider at each step</span>");
 	if (ran)
 		qn_text_add(t, "<span><svg class=\"key\" viewBox=\"0 0 14 14\"><path class=\"curve-ran\" d=\"M2.5 7h9m-4.5 -4.5v9\"/></svg>as executed</span>");
 	qn_text_add(t, "</p>\n");

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { LEFT = 56, RIGHT = 14, TOP = 28, UPPER = 200, GAP = 34, LOWER = 96, FOOT = 26 };
+enum { LEFT = 56, RIGHT = 14, TOP = 36, UPPER = 200, GAP = 34, LOWER = 96, FOOT = 26 };
 static const double WIDTH = 960;
 
 typedef struct chart {
@@ -67,7 +67,7 @@ static void axes(qn_text *t, const chart *c)
 	qn_arena *a = t->arena;
 	for (double v = c->low; v <= c->high + 0.1; v += c->step)
 		grid_line(t, y_of(c, v), qn_figure(a, "%.0f", v));
-	qn_svg_text(t, LEFT, TOP - 8, "s strong", c->r->executed ? "signal to noise of the result, dB" : "signal to noise of the weights, dB");
+	qn_svg_text(t, LEFT, TOP - 16, "s strong", c->r->executed ? "signal to noise of the result, dB" : "signal to noise of the weights, dB");
 	if (!(c->most > 0))
 		return;
 	for (int k = 0; k <= 2; k++)
@@ -75,6 +75,15 @@ static void axes(qn_text *t, const chart *c)
 }
 
 /* --- blocks ----------------------------------------------------------------------------------------------------------------------------- */
+/* Where the run of a block that begins at layer i ends; layers outside the blocks do not part it. */
+static size_t end_of_run(const qn_report *r, size_t i)
+{
+	size_t end = i + 1;
+	for (size_t k = end; k < r->n_layers && (r->layers[k].block < 0 || r->layers[k].block == r->layers[i].block); k++)
+		end = r->layers[k].block < 0 ? end : k + 1;
+	return end;
+}
+
 static void bands(qn_text *t, const chart *c, double bottom)
 {
 	qn_arena *a = t->arena;
@@ -83,8 +92,7 @@ static void bands(qn_text *t, const chart *c, double bottom)
 	bool odd = false, any = false;
 	for (size_t i = 0, end; i < n; i = end) {
 		int block = c->r->layers[i].block;
-		for (end = i + 1; end < n && c->r->layers[end].block == block;)
-			end++;
+		end = block < 0 ? i + 1 : end_of_run(c->r, i);
 		if (block < 0)
 			continue;
 		double from = LEFT + c->dx * (double)i, to = LEFT + c->dx * (double)end;

@@ -124,8 +124,10 @@ static const char *share_caption(const qn_report *r, qn_arena *a)
 		return "Without samples only the weights can be compared. Layers that lose nothing are not drawn.";
 	if (!r->attributed)
 		return qn_arena_printf(a, "Filled: the layer’s result, with the error that its inputs bring. Shares of the damage are not known: %s.", r->no_share ? r->no_share : "there was no sample");
+	const char *doubt = qn_report_adds_up(r) || !(r->alone > 0) ? "" : r->alone > r->together ?
+		" So the layers make up for each other’s errors, as gptq rounds them to, and shares say less." : " So the layers amplify each other’s errors, and shares say less.";
 	return qn_arena_printf(a, "Filled: the layer’s result, with the error that its inputs bring. The share of the damage is the layer’s part of the outputs’ squared error when layers are quantized one at "
-		"a time (%zu %s); alone they add up to %s of the error of all together.", r->attributed, r->attributed == 1 ? "sample" : "samples", r->together > 0 ? qn_figure(a, "%.0f %%", 100 * r->alone / r->together) : "none");
+		"a time (%zu %s); alone they add up to %s of the error of all together.%s", r->attributed, r->attributed == 1 ? "sample" : "samples", r->together > 0 ? qn_figure(a, "%.0f %%", 100 * r->alone / r->together) : "none", doubt);
 }
 
 static void activations(const qn_report *r, qn_text *t)

@@ -97,6 +97,8 @@ qn_status qn_report_saved(const quern_model *m, const char *written);
 /* `e` and `measured` NULL: nothing ran. */
 qn_status qn_report_collect(qn_report *r, quern_model *m, const quern_evaluation *e, const qn_measure *measured);
 void qn_report_advise(qn_report *r);
+/* Whether the layers' errors roughly add up to that of all together; else they amplify or make up for each other, as those of a rounding that compensates do. */
+bool qn_report_adds_up(const qn_report *r);
 /* Indices of layers by damage, most first: share, else the noise of the layer's own rounding, else that of its weight. n_layers of them. */
 size_t *qn_report_ranking(const qn_report *r, qn_arena *a);
 
