@@ -20,11 +20,9 @@ qn_stats *qn_calibration_find(const qn_calibration *c, const qn_value *v)
 
 static void start_stats(qn_stats *s, qn_value *v, int64_t channels, const quern_config *c, qn_arena *a)
 {
-	*s = (qn_stats){.value = v, .channels = channels, .low = INFINITY, .high = -INFINITY, .mask_floor = qn_mask_floor(v)};
+	*s = (qn_stats){.value = v, .channels = channels, .mask_floor = qn_mask_floor(v)};
 	s->channel_low = QN_NEW(a, float, channels);
 	s->channel_high = QN_NEW(a, float, channels);
-	s->channel_sum = QN_NEW(a, double, channels);
-	s->channel_square = QN_NEW(a, double, channels);
 	for (int h = 0; h < 2; h++) {
 		s->half_low[h] = QN_NEW(a, float, channels);
 		s->half_high[h] = QN_NEW(a, float, channels);
@@ -66,37 +64,21 @@ static void collect(qn_graph *g, qn_plan *p, qn_calibration *c)
 	}
 }
 
-static void bounds(const float *restrict x, int64_t n, float *low, float *high)
-{
-	float l = *low, h = *high;
-	for (int64_t i = 0; i < n; i++) {
-		l = x[i] < l ? x[i] : l;
-		h = x[i] > h ? x[i] : h;
-	}
-	*low = l;
-	*high = h;
-}
-
-static void channel_bounds(
-	const float *restrict x, int64_t n, float *restrict low, float *restrict high, double *restrict sum, double *restrict square)
+static void channel_bounds(const float *restrict x, int64_t n, float *restrict low, float *restrict high)
 {
 	for (int64_t k = 0; k < n; k++) {
 		low[k] = x[k] < low[k] ? x[k] : low[k];
 		high[k] = x[k] > high[k] ? x[k] : high[k];
-		sum[k] += (double)x[k];
-		square[k] += (double)x[k] * (double)x[k];
 	}
 }
 
 static void gather(void *user, qn_stats *s, const float *x, int64_t rows, const float *clean, int64_t n, qn_arena *scratch)
 {
 	int half = ((const qn_calibration *)user)->half;
-	s->rows_seen += rows;
 	s->count += n;
 	s->masked += rows * s->channels - n;
-	bounds(clean, n, &s->low, &s->high);
 	for (int64_t r = 0; r < rows; r++)
-		channel_bounds(x + r * s->channels, s->channels, s->half_low[half], s->half_high[half], s->channel_sum, s->channel_square);
+		channel_bounds(x + r * s->channels, s->channels, s->half_low[half], s->half_high[half]);
 	qn_ranges_add(s->ranges, clean, n, scratch);
 	if (s->rows)
 		qn_stats_keep_rows(s, x, rows, half);

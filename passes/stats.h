@@ -13,11 +13,8 @@ typedef struct qn_stats {
 	int64_t channels;
 	int64_t count;  /* values that entered */
 	int64_t masked; /* values left out because a mask produced them */
-	int64_t rows_seen;
-	float low, high;                      /* smallest and largest value */
 	float *channel_low, *channel_high;    /* by channel */
 	float *half_low[2], *half_high[2];    /* the same over each half of the samples; infinite where a half has none */
-	double *channel_sum, *channel_square; /* sums over rows, by channel */
 	float *rows; /* n_rows x channels: a deterministic selection that does not depend on the order of the samples */
 	int64_t n_rows;
 	uint64_t *row_hash;         /* of the rows kept, ascending once calibration is over */
