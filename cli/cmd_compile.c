@@ -62,6 +62,12 @@ static void print_json(const quern_model *m, const options *o, const quern_summa
 			printf(", \"actReason\": ");
 			cli_json_string(stdout, l.act_reason);
 		}
+		if (l.rounding)
+			printf(", \"rounding\": \"%s\"", l.rounding);
+		if (l.rounding_note) {
+			printf(", \"roundingNote\": ");
+			cli_json_string(stdout, l.rounding_note);
+		}
 		printf("}");
 	}
 	printf("\n]}\n");
@@ -79,6 +85,8 @@ static void print_text(const quern_model *m, const options *o, const quern_summa
 		if (l.reason)
 			fprintf(stderr, "note: '%s' (weight '%s', %d bits asked) is stored as %s: %s\n", l.node, l.weight, l.weight_bits, l.form,
 				l.reason);
+		if (!l.rounding && l.rounding_note)
+			fprintf(stderr, "note: '%s' (weight '%s') keeps plain rounding: %s\n", l.node, l.weight, l.rounding_note);
 	}
 	printf("%s: %s, from %s of weights; layers:", o->output, cli_bytes(s->archive_bytes), cli_bytes(s->model_bytes));
 	for (int f = 0; f < 5; f++)

@@ -24,7 +24,6 @@ quern_config *quern_config_new(quern_context *context)
 	*c = (quern_config){.context = context,
 		.ctx = ctx,
 		.rounding = QN_ROUND_MSE,
-		.copies = -1,
 		.percentile = 1};
 	qn_arena_init(&c->arena, ctx);
 	qn_config_defaults(c);

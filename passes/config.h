@@ -59,6 +59,14 @@ typedef enum qn_output_kind { QN_OUTPUT_TENSOR, QN_OUTPUT_CHANNELS, QN_OUTPUT_SI
 static inline bool qn_method_balances(int method) { return method & 1; }
 static inline bool qn_method_asymmetric(int method) { return method >= 2; }
 
+/* How --rounding gptq works: docs/rounding.md. */
+typedef struct qn_gptq_config {
+	double damping, alpha; /* 0: by the number of rows and samples */
+	bool centre, sequential, compensate, residual, permute, trial;
+	int descents;
+	int copies;            /* varied copies of each sample; -1: as many as help */
+} qn_gptq_config;
+
 struct quern_config {
 	quern_context *context;
 	qn_ctx *ctx;
@@ -81,7 +89,7 @@ struct quern_config {
 	qn_rounding rounding;
 	double percentile;
 	bool rounding_asked, percentile_asked; /* else a loaded allocation's */
-	int copies; /* gptq: varied copies of each sample; -1: as many as help */
+	qn_gptq_config gptq;
 	qn_target target;
 	bool strict;
 	qn_set *sets;

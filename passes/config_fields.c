@@ -3,12 +3,13 @@
 
 #include <math.h>
 
-const char *const qn_part_names[QN_PART_COUNT] = {"calibration", "bit"};
+const char *const qn_part_names[QN_PART_COUNT] = {"calibration", "bit", "gptq"};
 
 #define AT(member) offsetof(quern_config, member)
 #define CALIBRATION(kind, snake, json, member, initial, low, high, help)                                                                             \
 	{QN_PART_CALIBRATION, snake, json, QN_FIELD_##kind, AT(calibration.member), initial, low, high, help}
 #define BIT(kind, snake, json, member, initial, low, high, help) {QN_PART_BIT, snake, json, QN_FIELD_##kind, AT(member), initial, low, high, help}
+#define GPTQ(kind, name, initial, low, high, help) {QN_PART_GPTQ, #name, #name, QN_FIELD_##kind, AT(gptq.name), initial, low, high, help}
 /* role, its place among the roles, default activation width */
 #define ACT(role, i, bits)                                                                                                                           \
 	BIT(INT, #role "_act_bits", #role "ActBits", act_bits[i], bits, 1, INFINITY, "width of the activation that the " #role " product reads")
@@ -69,6 +70,16 @@ const qn_field qn_fields[] = {
 	BIT(BOOL, "dynamic_activations", "dynamicActivations", dynamic_activations, 0, 0, 1,
 		"activations of up to 8 bits get a scale for each row at run time"),
 	BIT(LAYERS, "layers", "layers", pins, 0, 0, 0, "layer -> {\"weightBits\": W, \"actBits\": A}: widths pinned layer by layer"),
+	GPTQ(NUMBER, damping, 0, 0, INFINITY, "share of the diagonal, and of its mean, that is added to the second moment; 0: by the number of rows"),
+	GPTQ(NUMBER, alpha, 0, 0, 1, "share of the earlier layers' error that targets make good; 0: by the number of samples"),
+	GPTQ(BOOL, centre, 1, 0, 1, "moments of centred inputs; biases make the mean error good"),
+	GPTQ(BOOL, sequential, 1, 0, 1, "inputs of the network as it is rounded so far, else of the float network"),
+	GPTQ(BOOL, compensate, 1, 0, 1, "targets make the error of earlier layers good"),
+	GPTQ(BOOL, residual, 1, 0, 1, "also that of the stream which a layer's result is added to"),
+	GPTQ(BOOL, permute, 1, 0, 1, "hidden channels are sorted by the norm of the weights that read them"),
+	GPTQ(BOOL, trial, 1, 0, 1, "scales of blocks by trial, else by squared error weighted with the diagonal"),
+	GPTQ(INT, descents, 3, 0, INFINITY, "passes of block coordinate descent, at most"),
+	GPTQ(INT, copies, -1, -1, INFINITY, "varied copies of each sample of token ids; -1: as many as help"),
 };
 const size_t qn_field_count = QN_LEN(qn_fields);
 

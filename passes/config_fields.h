@@ -15,7 +15,7 @@ typedef enum qn_field_kind {
 	QN_FIELD_LAYERS     /* layer -> widths: pins */
 } qn_field_kind;
 
-typedef enum qn_config_part { QN_PART_CALIBRATION, QN_PART_BIT, QN_PART_COUNT } qn_config_part;
+typedef enum qn_config_part { QN_PART_CALIBRATION, QN_PART_BIT, QN_PART_GPTQ, QN_PART_COUNT } qn_config_part;
 extern const char *const qn_part_names[QN_PART_COUNT];
 
 typedef struct qn_field {

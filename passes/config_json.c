@@ -253,7 +253,7 @@ static qn_status members(const reader *r, const cJSON *object)
 static qn_status merge(reader *r, const cJSON *file)
 {
 	if (!cJSON_IsObject(file))
-		QN_FAIL(r->c->ctx, QUERN_ERR_CONFIG, "'%s' holds %s; a configuration is an object {\"calibration\": {...}, \"bit\": {...}}", r->name,
+		QN_FAIL(r->c->ctx, QUERN_ERR_CONFIG, "'%s' holds %s; a configuration is an object {\"calibration\": {...}, \"bit\": {...}, \"gptq\": {...}}", r->name,
 			qn_json_kind(file));
 	const cJSON *part;
 	cJSON_ArrayForEach(part, file)
@@ -264,7 +264,7 @@ static qn_status merge(reader *r, const cJSON *file)
 				r->part = (qn_config_part)i;
 		const char *near = r->part < QN_PART_COUNT ? NULL : qn_nearest(part->string, qn_part_names, QN_PART_COUNT);
 		if (r->part == QN_PART_COUNT)
-			QN_FAIL(r->c->ctx, QUERN_ERR_CONFIG, "'%s': '%.200s' is not known%s%s%s; a configuration has calibration and bit", r->name, part->string,
+			QN_FAIL(r->c->ctx, QUERN_ERR_CONFIG, "'%s': '%.200s' is not known%s%s%s; a configuration has calibration, bit and gptq", r->name, part->string,
 				near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
 		if (!cJSON_IsObject(part))
 			QN_FAIL(r->c->ctx, QUERN_ERR_CONFIG, "'%s': '%s' cannot be %s; allowed: an object", r->name, part->string,

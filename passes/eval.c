@@ -64,14 +64,16 @@ typedef struct pair {
 
 const qn_tensor *qn_eval_undivided(const quern_evaluation *e, const item *it, const qn_tensor *got, qn_arena *scratch)
 {
-	const float *by = it->output < 0 ? e->got->plan.layers[it->layer].divided : NULL;
-	int64_t n = by ? got->dim[got->rank - 1] : 0, count = qn_tensor_count(got);
+	const qn_layer *l = it->output < 0 ? &e->got->plan.layers[it->layer] : NULL;
+	int64_t n = l && (l->divided || l->order) ? got->dim[got->rank - 1] : 0, count = qn_tensor_count(got);
 	if (!n)
 		return got;
 	qn_tensor *t = qn_tensor_new(scratch, QN_F32, got->rank, got->dim);
 	const float *v = qn_tensor_f32(scratch, got);
-	for (int64_t i = 0; i < count; i++)
-		((float *)(uintptr_t)t->data)[i] = v[i] * by[i % n];
+	for (int64_t i = 0; i < count; i++) {
+		int64_t channel = l->order ? l->order[i % n] : i % n;
+		((float *)(uintptr_t)t->data)[i - i % n + channel] = l->divided ? v[i] * l->divided[channel] : v[i];
+	}
 	return t;
 }
 

@@ -44,7 +44,7 @@ typedef struct qn_eval_plan {
 void qn_evaluation_pair(quern_evaluation *e);
 /* Runs both graphs on the samples and adds up the damage of each item. */
 qn_status qn_evaluation_run(quern_evaluation *e, const char *samples, const qn_eval_plan *plan);
-/* What the compiled graph computed for an item, without the factors of the layers that read it. */
+/* What the compiled graph computed for an item, without the factors of the layers that read it and in the float graph's order of channels. */
 const qn_tensor *qn_eval_undivided(const quern_evaluation *e, const qn_eval_item *it, const qn_tensor *got, qn_arena *scratch);
 
 #endif

@@ -74,6 +74,7 @@ typedef struct qn_layer {
 	const char *rounding;      /* "gptq" or "importance" where samples rounded the weight; NULL: it was rounded plainly */
 	const char *rounding_note; /* why plainly though samples were to, or what the targets of gptq lack; NULL: nothing to say */
 	const float *divided;    /* [n]: the result was divided by it, channel by channel, for the layers that read it; NULL: it was not */
+	const int64_t *order;    /* [n]: channel i of the result is channel order[i] of the float graph's; NULL: the order is the same */
 	qn_value *joined;        /* of a layer that was split by rows (node NULL): its parts' results in order */
 	qn_origin origin;
 	qn_form form;

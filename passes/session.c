@@ -143,6 +143,8 @@ void quern_model_layer(const quern_model *m, size_t i, quern_layer *out)
 		.origin = qn_origin_name(l->origin),
 		.reason = l->reason,
 		.act_reason = l->act_reason,
+		.rounding = l->rounding,
+		.rounding_note = l->rounding_note,
 		.stored_bytes = l->bytes,
 		.n_parts = l->n_parts};
 	int64_t count = 1;

@@ -43,6 +43,8 @@ typedef struct quern_layer {
 	const char *form;   /* given: "q4_0", "q8_1", "i8", "f16", "f32" */
 	const char *origin; /* of the width: "default", "role", "pin", "override", "loaded", "tuned", "fallback" */
 	const char *reason; /* why the form is another than asked, else NULL */
+	const char *rounding; /* "gptq" or "importance" where samples rounded the weight, NULL where it was rounded plainly; known once the model is compiled */
+	const char *rounding_note; /* why plainly though samples were to, or what the targets of gptq lack, else NULL */
 	const char *act_reason; /* why activations that were to be quantized stay float, else NULL; known once the model is compiled */
 	uint64_t stored_bytes;
 	int n_parts;        /* of a fused weight */

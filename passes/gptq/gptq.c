@@ -1,8 +1,10 @@
 /* gptq.c - the walk: both streams go through the graph node by node, and the layers that read one tensor are rounded when it is there. */
 #include "passes/config.h"
 #include "passes/gptq/driver.h"
+#include "passes/gptq/forecast.h"
+#include "passes/gptq/permute.h"
 
-enum { MOST_IN_GROUP = 64 };
+enum { MOST_IN_GROUP = 64, PERCENT = 100 };
 
 /* Every layer gets a bias of its own, which the rounding changes. */
 static qn_status give_biases(qn_graph *g, qn_plan *p)
@@ -21,17 +23,16 @@ static qn_status give_biases(qn_graph *g, qn_plan *p)
 	return QUERN_OK;
 }
 
-static qn_gptq_settings settings_for(const qn_streams *s)
+static qn_gptq_settings settings_for(const qn_streams *s, const qn_gptq_config *c)
 {
-	enum { MANY_ROWS = 7000, MANY_SAMPLES = 200 };
-	int64_t tokens = s->tokens * (int64_t)(1 + s->copies);
-	return (qn_gptq_settings){.damping = {.by = tokens > MANY_ROWS ? 0.1 : 0.3},
-		.alpha = s->samples >= MANY_SAMPLES ? 0.8 : 0.6,
-		.centre = true,
-		.sequential = true,
-		.compensate = true,
-		.residual = true,
-		.rounding = {.trial = true, .descents = 3}};
+	enum { MANY_SAMPLES = 200 };
+	return (qn_gptq_settings){.damping = {.by = c->damping},
+		.alpha = c->alpha > 0 ? c->alpha : s->samples >= MANY_SAMPLES ? 0.8 : 0.6,
+		.centre = c->centre,
+		.sequential = c->sequential,
+		.compensate = c->compensate,
+		.residual = c->residual,
+		.rounding = {.trial = c->trial, .descents = c->descents}};
 }
 
 /* The walk, and what it holds for the layers that were rounded but not yet run. */
@@ -40,7 +41,9 @@ typedef struct walk {
 	qn_plan *p;
 	qn_streams s;
 	qn_gptq_settings o;
+	qn_gptq_forecast forecast;
 	size_t done, total;   /* layers */
+	double progress;      /* share of the work */
 	qn_arena *values;     /* by layer: the first of a group holds what the rounded stream reads for all of it */
 	qn_layer **last;      /* by layer: the last of the group, by whose run all have run */
 } walk;
@@ -59,7 +62,9 @@ static qn_status round_readers(walk *w, qn_layer *first)
 	QN_TRY(qn_gptq_round_group(w->g, w->p, &w->s, &w->o, group, n, &w->values[first - w->p->layers]));
 	w->last[first - w->p->layers] = group[n - 1];
 	w->done += n;
-	if (w->g->ctx->progress && !w->g->ctx->progress(w->g->ctx->progress_user, "gptq", w->done, w->total))
+	w->progress += w->forecast.share[first - w->p->layers];
+	size_t percent = w->done == w->total ? PERCENT : (size_t)(w->progress * (PERCENT - 1));
+	if (w->g->ctx->progress && !w->g->ctx->progress(w->g->ctx->progress_user, "gptq", percent, PERCENT))
 		QN_FAIL(w->g->ctx, QUERN_ERR_CANCELLED, "stopped");
 	return QUERN_OK;
 }
@@ -92,6 +97,27 @@ static qn_status run(walk *w)
 	return QUERN_OK;
 }
 
+static void say_before(const walk *w, size_t permuted)
+{
+	const qn_streams *s = &w->s;
+	qn_log(w->g->ctx, QUERN_LOG_INFO, "gptq: %zu layers by %zu samples, %zu varied copies of each; %zu hidden tensors sorted; about %.0f s and %.0f MB",
+		w->total, s->samples, s->copies, permuted, w->forecast.seconds + 0.5,
+		(double)w->forecast.bytes / 1e6);
+}
+
+static void say_after(const walk *w)
+{
+	size_t plain = 0, targets = 0;
+	for (size_t i = 0; i < w->p->n; i++) {
+		plain += !w->p->layers[i].rounding && w->p->layers[i].rounding_note;
+		targets += w->p->layers[i].rounding && w->p->layers[i].rounding_note;
+	}
+	if (plain)
+		qn_log(w->g->ctx, QUERN_LOG_INFO, "gptq: %zu layers keep plain rounding", plain);
+	if (targets)
+		qn_log(w->g->ctx, QUERN_LOG_INFO, "gptq: %zu layers have plain targets, for their results are added to no stream", targets);
+}
+
 qn_status qn_gptq_run(qn_graph *g, qn_plan *p, qn_samples *samples, qn_arena *scratch)
 {
 	walk w = {.g = g, .p = p, .values = QN_NEW(scratch, qn_arena, p->n), .last = QN_NEW(scratch, qn_layer *, p->n)};
@@ -105,8 +131,15 @@ qn_status qn_gptq_run(qn_graph *g, qn_plan *p, qn_samples *samples, qn_arena *sc
 	walk *kept = QN_NEW(scratch, walk, 1);
 	*kept = w;
 	qn_arena_defer(scratch, release_values, kept);
+	size_t permuted = 0;
+	if (p->config->gptq.permute)
+		QN_TRY(qn_gptq_permute(g, p, scratch, &permuted));
 	QN_TRY(give_biases(g, p));
-	QN_TRY(qn_streams_open(g, samples, p->config->copies, scratch, &kept->s));
-	kept->o = settings_for(&kept->s);
-	return run(kept);
+	QN_TRY(qn_streams_open(g, samples, p->config->gptq.copies, scratch, &kept->s));
+	kept->o = settings_for(&kept->s, &p->config->gptq);
+	kept->forecast = qn_gptq_foretell(p, &kept->s, &kept->o, scratch);
+	say_before(kept, permuted);
+	QN_TRY(run(kept));
+	say_after(kept);
+	return QUERN_OK;
 }

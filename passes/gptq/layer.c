@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* --- which layers ------------------------------------------------------------------------------------------------------- */
-static bool shares_weight(const qn_plan *p, const qn_layer *l)
+bool qn_gptq_shares_weight(const qn_plan *p, const qn_layer *l)
 {
 	qn_value *w = l->node->in[l->weight_in], *root = qn_value_root(w);
 	for (const qn_layer *o = p->layers; o < p->layers + p->n; o++) {
@@ -28,7 +28,7 @@ static const char *refusal(const qn_plan *p, const qn_layer *l)
 		return "only linear layers are rounded by samples";
 	if (l->form == QN_FORM_Q4_0 && l->weight_bits != 4)
 		return "widths below 4 bits are not rounded by samples";
-	return shares_weight(p, l) ? "another layer has the same weight" : NULL;
+	return qn_gptq_shares_weight(p, l) ? "another layer has the same weight" : NULL;
 }
 
 void qn_gptq_mark(qn_plan *p, const char *name, bool i8)

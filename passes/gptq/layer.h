@@ -7,7 +7,7 @@
 #include "passes/plan.h"
 
 typedef struct qn_gptq_settings {
-	qn_damping damping;
+	qn_damping damping; /* by 0: from the number of rows and columns */
 	double alpha;     /* share of the compensation that is made */
 	bool centre;      /* H of centred inputs, and the mean error folded into the bias */
 	bool sequential;  /* inputs of the network as rounded so far; else float inputs */
@@ -20,6 +20,8 @@ enum { QN_GPTQ_FEWEST_ROWS = 32 };
 
 /* Marks the layers in Q4_0 (and, where asked, i8) whose weights samples are to round: `rounding` of each is `name`. Those that cannot take part get a rounding_note. */
 void qn_gptq_mark(qn_plan *plan, const char *name, bool i8);
+/* Whether another layer reads the same weight, as it is or moved. */
+bool qn_gptq_shares_weight(const qn_plan *plan, const qn_layer *l);
 /* The other operand of the sum that a layer's result goes into, when it has the result's shape and is already there; else NULL. */
 qn_value *qn_gptq_residual(const qn_layer *l);
 /* Marked layers of `plan` that read the same value as `first`, from `first` on. Returns how many. */

@@ -186,6 +186,19 @@ static qn_status load_layer(qn_gptq_shared *h, qn_gptq_target *t)
 	return QUERN_OK;
 }
 
+/* Samples that say little of so many columns need more of it. Copies do not count: they add rows, not text. */
+static qn_damping damping_for(const qn_gptq_shared *h)
+{
+	static const double SHARE = 0.6, LEAST = 0.05, MOST = 0.3;
+	qn_damping d = h->o->damping;
+	double rows = (double)h->exact.rows / (double)(1 + h->s->copies);
+	if (d.by > 0)
+		return d;
+	d.by = SHARE * (double)h->exact.width / rows;
+	d.by = d.by < LEAST ? LEAST : d.by > MOST ? MOST : d.by;
+	return d;
+}
+
 qn_status qn_gptq_targets(qn_gptq_shared *h)
 {
 	qn_value *x = h->t[0].l->node->in[0];
@@ -205,5 +218,5 @@ qn_status qn_gptq_targets(qn_gptq_shared *h)
 	chunk c = plan_chunks(h, &scratch);
 	sum_moments(h, &c, &scratch);
 	qn_arena_release(&scratch);
-	return qn_metric_from_moment(h->g->ctx, h->a, c.h, h->o->damping, &h->metric);
+	return qn_metric_from_moment(h->g->ctx, h->a, c.h, damping_for(h), &h->metric);
 }
