@@ -1,0 +1,236 @@
+/* test_round.c - the rounding pass on small graphs: hidden channels in another order, who takes part, what falls back, repeatability. */
+#include "tests/unit/graph_text.h"
+
+#include "graph/samples.h"
+#include "passes/config.h"
+#include "passes/gptq/permute.h"
+#include "passes/gptq/layer.h"
+#include "passes/pipeline.h"
+
+#include <math.h>
+
+static quern_context *context;
+static quern_config *config;
+static qn_plan plan;
+static qn_pass_env env;
+
+static int setup(void **state)
+{
+	op_setup(state);
+	context = quern_open(NULL);
+	config = quern_config_new(context);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	quern_config_free(config);
+	quern_close(context);
+	ctx.threads = 0;
+	return op_teardown(state);
+}
+
+static void passes(const char *first, const char *last)
+{
+	if (qn_pipeline_run(graph, &env, first, last) != QUERN_OK)
+		fail_msg("%s", ctx.message);
+}
+
+static void load(const char *text, const char *bits)
+{
+	text_graph(text);
+	plan = (qn_plan){.arena = &arena, .config = config};
+	env = (qn_pass_env){.ctx = &ctx, .plan = &plan, .samples = qn_samples_memory(graph, &arena)};
+	assert_int_equal(quern_config_layer(config, bits), QUERN_OK);
+	assert_int_equal(quern_config_rounding(config, "gptq"), QUERN_OK);
+	passes(NULL, "widths");
+}
+
+static const qn_tensor *drawn(int64_t rows, int64_t width)
+{
+	int64_t dim[] = {1, rows, width};
+	qn_tensor *t = qn_tensor_new(&arena, QN_F32, 3, dim);
+	for (int64_t i = 0; i < rows * width; i++)
+		((float *)op_data(t))[i] = (float)draw(-1000, 1000) * 1e-3f * (i % width % 7 == 3 ? 3.0f : 0.3f);
+	return t;
+}
+
+static void add_samples(int n, int64_t rows, int64_t width)
+{
+	for (int i = 0; i < n; i++) {
+		const qn_tensor *in[] = {drawn(rows, width)};
+		assert_int_equal(qn_samples_add(env.samples, in), QUERN_OK);
+	}
+}
+
+static const qn_tensor *run_on(const qn_tensor *x)
+{
+	qn_tensor *y = QN_NEW(&arena, qn_tensor, graph->n_outputs);
+	const qn_tensor *in[] = {x};
+	if (qn_exec_run(&ctx, graph, in, &arena, y, NULL, NULL) != QUERN_OK)
+		fail_msg("%s", ctx.message);
+	return y;
+}
+
+/* Relative distance of b from a. */
+static double distance(const qn_tensor *a, const qn_tensor *b)
+{
+	double noise = 0, signal = 0;
+	for (int64_t i = 0; i < qn_tensor_count(a); i++) {
+		double d = qn_tensor_get(a, i) - qn_tensor_get(b, i);
+		noise += d * d;
+		signal += qn_tensor_get(a, i) * qn_tensor_get(a, i);
+	}
+	assert_true(signal > 0);
+	return sqrt(noise / signal);
+}
+
+static qn_layer *layer(const char *weight)
+{
+	for (size_t i = 0; i < plan.n; i++)
+		if (!strcmp(plan.layers[i].weight, weight))
+			return &plan.layers[i];
+	fail_msg("no layer of '%s'", weight);
+	return NULL;
+}
+
+/* --- hidden channels --------------------------------------------------------------------------------------------------------- */
+static const char PLAIN[] = "input x f32[B,S,64]\n const a f32[64,96]\n const b f32[96]\n const c f32[96,64]\n const g f32[96]\n"
+			    "h = MatMul(x, a)\n i = Add(h, b)\n j = Relu(i)\n k = Mul(j, g)\n y = MatMul(k, c)\n z = Add(y, x)\n output z\n";
+static const char GATED[] = "input x f32[B,S,64]\n const a f32[64,96]\n const b f32[64,96]\n const c f32[96,64]\n"
+			    "g = MatMul(x, a)\n u = MatMul(x, b)\n s = Sigmoid(g)\n t = Mul(g, s)\n h = Mul(t, u)\n y = MatMul(h, c)\n output y\n";
+static const char SEEN[] = "input x f32[B,S,64]\n const a f32[64,96]\n const c f32[96,64]\n h = MatMul(x, a)\n j = Relu(h)\n y = MatMul(j, c)\n output y\n"
+			   " output j\n";
+static const char SOFTMAX[] = "input x f32[B,S,64]\n const a f32[64,96]\n const c f32[96,64]\n h = MatMul(x, a)\n j = Softmax(h) axis=-1\n y = MatMul(j, c)\n"
+			      " output y\n";
+
+static size_t permute(const char *text)
+{
+	size_t n;
+	load(text, "*=4");
+	const qn_tensor *x = drawn(9, 64), *before = run_on(x);
+	qn_gptq_mark(&plan, "gptq", true);
+	assert_int_equal(qn_gptq_permute(graph, &plan, &arena, &n), QUERN_OK);
+	assert_int_equal(qn_graph_check(graph), QUERN_OK);
+	assert_true(distance(before, run_on(x)) < 1e-6);
+	return n;
+}
+
+/* Norms of the columns of a weight stored [n, k] descend. */
+static void assert_sorted(const qn_layer *l)
+{
+	const qn_tensor *t;
+	assert_int_equal(qn_graph_load(graph, l->node->in[1], &arena, &t), QUERN_OK);
+	double last = INFINITY;
+	for (int64_t k = 0; k < l->k; k++) {
+		double norm = 0;
+		for (int64_t n = 0; n < l->n; n++)
+			norm += qn_tensor_get(t, n * l->k + k) * qn_tensor_get(t, n * l->k + k);
+		assert_true(norm <= last);
+		last = norm;
+	}
+}
+
+static void hidden_channels_are_sorted(void **state)
+{
+	(void)state;
+	assert_int_equal(permute(PLAIN), 1);
+	assert_sorted(layer("c"));
+	assert_non_null(layer("a")->order);
+	assert_null(layer("c")->order);
+}
+
+static void gated_hidden_channels_are_sorted(void **state)
+{
+	(void)state;
+	assert_int_equal(permute(GATED), 1);
+	assert_sorted(layer("c"));
+	assert_ptr_equal(layer("a")->order, layer("b")->order);
+}
+
+static void what_others_see_keeps_its_order(void **state)
+{
+	(void)state;
+	assert_int_equal(permute(SEEN), 0);
+	assert_null(layer("a")->order);
+}
+
+static void only_elementwise_operators_let_an_order_through(void **state)
+{
+	(void)state;
+	assert_int_equal(permute(SOFTMAX), 0);
+}
+
+/* --- the pass ------------------------------------------------------------------------------------------------------------------ */
+/* Distance of the rounded graph on the samples' kind of inputs; `bytes` gets a copy of the first layer's codes. */
+static double rounded(const char *rounding, const char *bits, int samples, int threads, const void **bytes, size_t *size)
+{
+	load(PLAIN, bits);
+	assert_int_equal(quern_config_rounding(config, rounding), QUERN_OK);
+	ctx.threads = threads;
+	add_samples(samples, 30, 64);
+	const qn_tensor *x = drawn(50, 64), *before = run_on(x);
+	passes("calibrate", "round");
+	if (bytes) {
+		*bytes = layer("a")->ready_weight->data;
+		*size = qn_tensor_bytes(layer("a")->ready_weight);
+	}
+	passes("weights", NULL);
+	return distance(before, run_on(x));
+}
+
+static void samples_make_the_error_smaller(void **state)
+{
+	double plain = rounded("mse", "*=4", 0, 0, NULL, NULL);
+	teardown(state), setup(state);
+	double gptq = rounded("gptq", "*=4", 12, 0, NULL, NULL);
+	assert_true(gptq < 0.8 * plain);
+	assert_string_equal(layer("a")->rounding, "gptq");
+	assert_non_null(layer("a")->rounding_note); /* no stream */
+	assert_null(layer("c")->rounding_note);     /* added to x */
+}
+
+static void too_few_rows_fall_back(void **state)
+{
+	(void)state;
+	rounded("gptq", "*=4", 1, 0, NULL, NULL);
+	assert_null(layer("a")->rounding);
+	assert_non_null(layer("a")->rounding_note);
+}
+
+static void eight_bits_take_part(void **state)
+{
+	(void)state;
+	assert_true(rounded("gptq", "*=8", 12, 0, NULL, NULL) < 0.01);
+	assert_string_equal(layer("a")->rounding, "gptq");
+	assert_non_null(layer("a")->ready_bias);
+}
+
+static void the_same_samples_give_the_same_bytes(void **state)
+{
+	const void *bytes, *again;
+	size_t n, m;
+	rounded("gptq", "*=4", 12, 1, &bytes, &n);
+	void *copy = malloc(n);
+	memcpy(copy, bytes, n);
+	teardown(state), setup(state);
+	rounded("gptq", "*=4", 12, 3, &again, &m);
+	assert_int_equal(n, m);
+	assert_memory_equal(copy, again, n);
+	free(copy);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(hidden_channels_are_sorted, setup, teardown),
+		cmocka_unit_test_setup_teardown(gated_hidden_channels_are_sorted, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_others_see_keeps_its_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(only_elementwise_operators_let_an_order_through, setup, teardown),
+		cmocka_unit_test_setup_teardown(samples_make_the_error_smaller, setup, teardown),
+		cmocka_unit_test_setup_teardown(too_few_rows_fall_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(eight_bits_take_part, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_same_samples_give_the_same_bytes, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
