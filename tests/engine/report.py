@@ -203,6 +203,21 @@ def hostile(folder):
     return True, "; ".join(details)
 
 
+def tuned(folder):
+    """The curve that an allocation holds is in the report, number by number."""
+    model, bits = folder / "chain.onnx", folder / "bits.json"
+    compile_model(model, folder / "a.nnef.tar", "--layer", "a/L0=4", "--save-bits", bits)
+    allocation = json.loads(bits.read_text())
+    curve = [{"bytes": 9000 + 1000 * i, "bits": 4.5 + i / 4, "error": 0.1 * 0.7 ** i} | ({"changed": "a/L0", "weightBits": 8} if i else {}) for i in range(20)]
+    curve[7]["measured"] = 0.011
+    allocation["tuning"] = {"measure": "cosine", "samples": 3, "chosen": {"bytes": 16000, "bits": 6.25, "error": 0.008, "measured": 0.011}, "curve": curve}
+    bits.write_text(json.dumps(allocation))
+    page, data = both(folder, model, "--load-bits", bits)
+    good, detail = same_figures(page, data)
+    text = page.read_text(encoding="utf-8")
+    return good and json.loads(data.read_text())["tuning"] == allocation["tuning"] and text.count('class="curve-dot"') == 21 and "Size against error" in text, detail
+
+
 def without_samples(folder):
     page, data = both(folder, MODELS / "bytellama/model.onnx")
     report = json.loads(data.read_text())
@@ -235,6 +250,7 @@ def main():
         tally.attempt("byte llama, without samples", lambda: without_samples(folder))
         tally.attempt("byte llama, evaluated", lambda: evaluated(folder))
         tally.attempt("shares of a chain, in the engine", lambda: shares_against_the_engine(engine, folder))
+        tally.attempt("a tuned allocation", lambda: tuned(folder))
         tally.attempt("hostile names", lambda: hostile(folder))
         if (MODELS / "minilm/model.safetensors").exists():
             tally.attempt("MiniLM, int8", lambda: minilm(folder))
