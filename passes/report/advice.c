@@ -85,7 +85,24 @@ static void about_rounding(qn_report *r)
 		samples ? "--rounding gptq" : "--rounding gptq --calib SAMPLES");
 }
 
-/* The fewest layers that make up half of the damage, where they are few: wider weights for them. */
+/* Whether the activation comes first: its weights have as many bits, and wider codes of it cost no bytes, or they alone are cleaner than the result. */
+static bool activation_comes_first(const qn_report_layer *l) { return l->act_bits <= 8 && (l->weight_bits >= 8 || l->weight_sqnr > l->own_sqnr + 3); }
+
+/* A pin that gives the layer the next width of its activation or its weights; NULL: it has the widest that helps. Adds the bytes that it costs. */
+static const char *wider_pin(qn_arena *a, const qn_report_layer *l, double *bytes)
+{
+	double count = 1;
+	for (int k = 0; k < l->rank; k++)
+		count *= (double)l->shape[k];
+	if (activation_comes_first(l))
+		return qn_arena_printf(a, "%s=%d/16", l->name, l->weight_bits);
+	if (l->weight_bits > 8)
+		return NULL;
+	*bytes += count * (l->weight_bits <= 4 ? 1 : 2) - (double)l->after;
+	return qn_arena_printf(a, "%s=%d", l->name, l->weight_bits <= 4 ? 8 : 16);
+}
+
+/* The fewest layers that make up half of the damage, where they are few: more bits for them. */
 static void about_damage(qn_report *r)
 {
 	qn_arena *a = r->arena;
@@ -96,19 +113,15 @@ static void about_damage(qn_report *r)
 		const qn_report_layer *l = &r->layers[order[i]];
 		if (!(l->share * (double)r->n_layers > 2) || share > 0.5)
 			break;
-		int wider = l->weight_bits <= 4 ? 8 : 16;
-		if (l->weight_bits > 8)
+		const char *pin = wider_pin(a, l, &extra);
+		if (!pin)
 			continue;
-		double count = 1;
-		for (int k = 0; k < l->rank; k++)
-			count *= (double)l->shape[k];
-		extra += count * (wider == 8 ? 1 : 2) - (double)l->after;
 		share += l->share;
-		qn_text_add(&flags, "%s--layer %s", n++ ? " " : "", quoted(a, qn_arena_printf(a, "%s=%d", l->name, wider)));
+		qn_text_add(&flags, "%s--layer %s", n++ ? " " : "", quoted(a, pin));
 	}
 	if (n && share > 0.1)
-		advise(r, n == 1 ? "Give one layer more bits" : "Give a few layers more bits", qn_arena_printf(a, "%zu of %zu layers make%s %.0f %% of the damage. Wider weights for %s cost "
-			"about %.2f MB.", n, r->n_layers, n == 1 ? "s" : "", 100 * share, n == 1 ? "it" : "them", extra / 1e6), flags.s);
+		advise(r, n == 1 ? "Give one layer more bits" : "Give a few layers more bits", qn_arena_printf(a, "%zu of %zu layers make%s %.0f %% of the damage. More bits for %s cost "
+			"%s.", n, r->n_layers, n == 1 ? "s" : "", 100 * share, n == 1 ? "it" : "them", extra > 0 ? qn_arena_printf(a, "about %.2f MB", extra / 1e6) : "no bytes"), flags.s);
 }
 
 /* Channels far above the others leave the others few levels. */
