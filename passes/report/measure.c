@@ -91,14 +91,16 @@ static double output_error(const qn_measure *m, qn_exec *exact, qn_exec *got, bo
 /* The exact result in the compiled graph's terms. */
 static const qn_tensor *as_compiled(const quern_evaluation *e, const qn_eval_item *it, const qn_tensor *exact, qn_arena *a)
 {
-	const float *by = e->got->plan.layers[it->layer].divided;
-	int64_t n = by ? exact->dim[exact->rank - 1] : 0, count = qn_tensor_count(exact);
+	const qn_layer *l = &e->got->plan.layers[it->layer];
+	int64_t n = l->divided || l->order ? exact->dim[exact->rank - 1] : 0, count = qn_tensor_count(exact);
 	if (!n)
 		return exact;
 	qn_tensor *t = qn_tensor_new(a, QN_F32, exact->rank, exact->dim);
 	const float *v = qn_tensor_f32(a, exact);
-	for (int64_t i = 0; i < count; i++)
-		((float *)(uintptr_t)t->data)[i] = v[i] / by[i % n];
+	for (int64_t i = 0; i < count; i++) {
+		int64_t channel = l->order ? l->order[i % n] : i % n;
+		((float *)(uintptr_t)t->data)[i] = v[i - i % n + channel] / (l->divided ? l->divided[channel] : 1);
+	}
 	return t;
 }
 
