@@ -38,7 +38,7 @@ def same_bytes(folder):
     made = []
     for threads in ("1", "3"):
         compile_model(LLAMA / "model.onnx", folder / threads, "--rounding", "gptq", "--calib", LLAMA / "calib", "--threads", threads)
-        made.append({p.name: p.read_bytes() for p in sorted((folder / threads).iterdir())})
+        made.append({p.relative_to(folder / threads): p.read_bytes() for p in sorted((folder / threads).rglob("*")) if p.is_file()})
     return made[0] == made[1], f"{len(made[0])} files are equal at 1 and 3 threads"
 
 
