@@ -50,6 +50,8 @@ static void collect(qn_graph *g, qn_plan *p, qn_calibration *c)
 			continue;
 		qn_stats *s = &c->stats[c->n++];
 		start_stats(s, l->node->in[0], l->k, p->config, a);
+		if (!qn_method_balances(p->config->calibration.method))
+			continue;
 		s->rows = QN_NEW(a, float, QN_STATS_ROWS * s->channels);
 		s->row_hash = QN_NEW(a, uint64_t, QN_STATS_ROWS);
 		s->row_half = QN_NEW(a, uint8_t, QN_STATS_ROWS);

@@ -192,7 +192,7 @@ static void lengths_and_batches(void **state)
 	const qn_stats *s = qn_calibration_find(env.calibration, graph->inputs[0]);
 	assert_non_null(s);
 	assert_int_equal(s->count, 18 * 64);
-	assert_int_equal(s->n_rows, 18);
+	assert_int_equal(s->n_rows, 0); /* nothing to balance, so no rows to measure it on */
 	float least = 0, most = 0;
 	for (int k = 0; k < 64; k++) {
 		least = fminf(least, s->channel_low[k]);
