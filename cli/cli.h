@@ -10,6 +10,7 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 int cmd_compile(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
+int cmd_tune(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_tensor(int argc, char **argv);

@@ -5,6 +5,7 @@
 
 const cli_option compile_options[] = {
 	{"config", "FILE", "merge a JSON configuration (repeatable); other options win over it, wherever they stand", 'C'},
+	{"preset", "NAME", "small, balanced or accurate: widths and rounding for what other options do not say", 'z'},
 	{"bits", "SPEC", "weight bits: 4, or by role: ffn=4,head=8 (default 4 in every layer with a role)", 'b'},
 	{"layer", "NAME=W[/A]", "pin weight (and activation) bits of the layers of that name or glob (repeatable)", 'l'},
 	{"weight-16bits", "NAME", "16-bit weights for the layers of that name or glob (repeatable)", 'w'},
@@ -63,6 +64,8 @@ static quern_status apply(quern_config *config, char key, const char *value)
 		return quern_config_load_bits(config, value);
 	case 'B':
 		return quern_config_save_bits(config, value);
+	case 'z':
+		return quern_config_preset(config, value);
 	case 'b':
 		return quern_config_bits(config, value);
 	case 'l':

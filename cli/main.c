@@ -10,6 +10,7 @@ static const struct {
 } commands[] = {
 	{"compile", cmd_compile, "turn an ONNX transformer into a quantized NNEF archive"},
 	{"inspect", cmd_inspect, "list layers, roles, shapes and bytes of a model"},
+	{"tune", cmd_tune, "find the width of each layer for a size or an accuracy"},
 	{"eval", cmd_eval, "show how far the compiled model is from float, layer by layer"},
 	{"run", cmd_run, "run a model in float on given inputs"},
 	{"dump", cmd_dump, "describe an archive"},

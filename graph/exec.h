@@ -37,6 +37,14 @@ const qn_tensor *qn_exec_value(qn_exec *e, qn_value *v);
 void qn_exec_hold(qn_exec *e, const qn_value *v);
 /* Reads of v by this run see `t` instead (borrowed; NULL: no longer). For weights that a stream has already quantized. */
 void qn_exec_override(qn_exec *e, const qn_value *v, const qn_tensor *t);
+/* Goes on where `from`, of the same constants, stands: what it has computed is borrowed, so it must not go on before this run ends. Overrides are not taken over. */
+void qn_exec_fork(qn_exec *e, const qn_exec *from);
+/* Instead of qn_exec_step: the results of n are copied from y, one an output. */
+void qn_exec_give(qn_exec *e, const qn_node *n, const qn_tensor *y);
+/* qn_exec_step of one node in several runs of one graph. The rows of linear layers, which do not depend on each other, are computed as one product: weights
+ * pass through the caches once. */
+qn_status qn_exec_step_many(qn_exec *const *e, size_t count, qn_node *n);
+qn_graph *qn_exec_graph(const qn_exec *e);
 size_t qn_exec_live_bytes(const qn_exec *e); /* of activations, at this moment */
 
 /* Sees each value as it is computed; return anything but QUERN_OK to stop. The tensor is only valid during the call. */

@@ -146,6 +146,7 @@ const qn_tensor *qn_exec_value(qn_exec *e, qn_value *v)
 
 void qn_exec_hold(qn_exec *e, const qn_value *v) { e->slots[v->id].held = true; }
 void qn_exec_override(qn_exec *e, const qn_value *v, const qn_tensor *t) { e->slots[v->id].instead = t; }
+qn_graph *qn_exec_graph(const qn_exec *e) { return e->g; }
 size_t qn_exec_live_bytes(const qn_exec *e) { return e->live; }
 
 static void done_with(qn_exec *e, const qn_node *n)
@@ -182,6 +183,37 @@ qn_status qn_exec_step(qn_exec *e, qn_node *n)
 			e->live += qn_tensor_bytes(&y[i]);
 		}
 	return QUERN_OK;
+}
+
+void qn_exec_fork(qn_exec *e, const qn_exec *from)
+{
+	for (size_t i = 0; i < e->g->n_values; i++) {
+		slot *s = &e->slots[i];
+		const slot *f = &from->slots[i];
+		drop(e, s);
+		*s = (slot){.t = f->t, .known = f->known, .held = s->held, .instead = s->instead, .uses_left = f->uses_left};
+	}
+	e->live = 0;
+	e->sizes = from->sizes;
+}
+
+void qn_exec_give(qn_exec *e, const qn_node *n, const qn_tensor *y)
+{
+	for (int i = 0; i < n->n_out; i++) {
+		if (!n->out[i])
+			continue;
+		slot *s = &e->slots[n->out[i]->id];
+		drop(e, s);
+		qn_arena_init(&s->arena, e->g->ctx);
+		s->t = y[i];
+		size_t bytes = qn_tensor_bytes(&y[i]);
+		void *copy = qn_arena_alloc(&s->arena, bytes ? bytes : 1);
+		if (bytes)
+			memcpy(copy, y[i].data, bytes);
+		s->t.data = copy;
+		s->known = true;
+		e->live += bytes;
+	}
 }
 
 bool qn_exec_needs(const qn_node *n)

@@ -50,6 +50,14 @@ static bool is_folder(const char *path)
 	return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
+/* A sample that is named by itself is not to be overwritten. */
+static void note_file(qn_ctx *ctx, const char *path)
+{
+	struct stat st;
+	if (!stat(path, &st) && S_ISREG(st.st_mode))
+		qn_source_note(ctx, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
+}
+
 static qn_status scan(qn_samples *s, const char *path)
 {
 	DIR *d = opendir(path);
@@ -104,6 +112,7 @@ qn_status qn_samples_open(qn_graph *g, const char *path, qn_arena *a, qn_samples
 		QN_FAIL(g->ctx, QUERN_ERR_IO, "cannot read samples '%s': %s", path, strerror(errno));
 	else
 		add(s, (sample){.path = qn_arena_strdup(a, path)});
+	note_file(g->ctx, path);
 	if (!s->n)
 		QN_FAIL(g->ctx, QUERN_ERR_CONFIG, "no samples in '%s': it holds neither .npz files nor test_data_set folders", path);
 	*out = s;

@@ -87,6 +87,7 @@ qn_status qn_model_save_bits(const quern_model *m, qn_arena *a, const char **wri
 	*written = NULL;
 	if (!path)
 		return QUERN_OK;
+	QN_TRY(qn_source_spare(m->ctx, path)); /* samples are known by now */
 	qn_text t = {.arena = a};
 	qn_allocation_write(&m->plan, &t);
 	char *beside = qn_arena_printf(a, "%s.new-%ld", path, (long)getpid());

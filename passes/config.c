@@ -4,6 +4,7 @@
 #include "passes/config_fields.h"
 #include "passes/context.h"
 #include "passes/plan.h"
+#include "passes/preset.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,7 +54,20 @@ static qn_status number(quern_config *c, const char *what, const char *text, int
 
 int qn_config_weight_bits(const quern_config *c, int role)
 {
-	return c->asked_weight_bits[role] ? c->asked_weight_bits[role] : c->mixed_precision ? c->weight_bits[role] : QN_DEFAULT_WEIGHT_BITS;
+	return c->asked_weight_bits[role] ? c->asked_weight_bits[role] : c->mixed_precision ? c->weight_bits[role] :
+		qn_preset_weight_bits(c->preset, role);
+}
+
+int qn_config_embedding_bits(const quern_config *c) { return c->embedding_asked ? c->embedding_bits : qn_preset_embedding_bits(c->preset); }
+
+const quern_config *qn_config_settled(qn_arena *a, const quern_config *c)
+{
+	if (!c || !c->preset || c->rounding_asked)
+		return c;
+	quern_config *own = QN_NEW(a, quern_config, 1);
+	*own = *c;
+	own->rounding = c->calib_path ? QN_ROUND_GPTQ : QN_ROUND_MSE;
+	return own;
 }
 
 int qn_config_act_bits(const quern_config *c, int role)
@@ -169,6 +183,7 @@ quern_status quern_config_embedding_bits(quern_config *c, int bits)
 	if (bits < 1 || bits > 32)
 		QN_FAIL(c->ctx, QUERN_ERR_CONFIG, "embedding-bits: %d is not in 1..32", bits);
 	c->embedding_bits = bits;
+	c->embedding_asked = true;
 	return QUERN_OK;
 }
 
@@ -197,6 +212,14 @@ quern_status quern_config_rounding(quern_config *c, const char *name)
 	QN_TRY(choose(c, "rounding", name, roundings, QN_LEN(roundings), &i));
 	c->rounding = (qn_rounding)i;
 	c->rounding_asked = true;
+	return QUERN_OK;
+}
+
+quern_status quern_config_preset(quern_config *c, const char *name)
+{
+	int i;
+	QN_TRY(choose(c, "preset", name, qn_preset_names + 1, QN_PRESET_COUNT - 1, &i));
+	c->preset = i + 1;
 	return QUERN_OK;
 }
 

@@ -79,7 +79,9 @@ struct quern_config {
 	qn_name_list weight_16, act_16;
 	qn_pin *pins;
 	size_t n_pins;
-	int embedding_bits;
+	int preset;         /* a qn_preset: for what is not asked */
+	int embedding_bits; /* where embedding_asked, else the preset's */
+	bool embedding_asked;
 	bool dynamic_activations;
 	const char *save_path, *load_path; /* allocation files; NULL: none */
 	const char *report_path; /* NULL: none */
@@ -96,13 +98,17 @@ struct quern_config {
 	size_t n_sets, cap_sets;
 };
 
-enum { QN_DEFAULT_WEIGHT_BITS = 4, QN_FLOAT_BITS = 32 };
+enum { QN_FLOAT_BITS = 32 };
 /* What a role (0..QN_CONFIG_ROLES) is asked to have: by option, by mixed precision, or by default. */
 int qn_config_weight_bits(const quern_config *c, int role);
+int qn_config_embedding_bits(const quern_config *c);
 int qn_config_act_bits(const quern_config *c, int role);
 
 /* What quern_config_write gives. */
 void qn_config_text(const quern_config *c, qn_text *t);
+/* With a preset and no rounding asked for: gptq with samples, else mse. In `a`; `c` itself where nothing follows from a preset. */
+const quern_config *qn_config_settled(qn_arena *a, const quern_config *c);
+
 const char *qn_rounding_name(qn_rounding r); /* "minmax" ... */
 
 /* Pins widths (0: not given) of a name; given again, it takes the later place and keeps what is not given anew. Copies `name`. */

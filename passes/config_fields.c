@@ -62,6 +62,7 @@ const qn_field qn_fields[] = {
 	WEIGHT(head, 5),
 	BIT(BOOL, "mixed_precision_apply", "mixedPrecisionApply", mixed_precision, 0, 0, 1,
 		"true: the widths above apply by role; false: Q4_0 weights and float activations in every layer with a role"),
+	BIT(PRESET, "preset", "preset", preset, 0, 0, 0, "small, balanced or accurate: widths where none are given, and the rounding"),
 	BIT(PATH, "save_path", "savePath", save_path, 0, 0, 0, "write the resolved allocation to this file"),
 	BIT(PATH, "load_path", "loadPath", load_path, 0, 0, 0, "start from the allocation in this file"),
 	BIT(NAMES, "activation_16bits", "activation16Bits", act_16, 0, 0, 0, "layers whose activation is forced to 16 bits"),
@@ -112,6 +113,8 @@ const char *qn_field_range(qn_arena *a, const qn_field *f)
 		return "a file name";
 	case QN_FIELD_NAMES:
 		return "a list of layers";
+	case QN_FIELD_PRESET:
+		return "a preset's name";
 	case QN_FIELD_OVERRIDES:
 	case QN_FIELD_LAYERS:
 		return "an object";

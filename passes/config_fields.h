@@ -12,7 +12,8 @@ typedef enum qn_field_kind {
 	QN_FIELD_PATH,      /* const char *, NULL for "" */
 	QN_FIELD_NAMES,     /* qn_name_list */
 	QN_FIELD_OVERRIDES, /* parameter -> value -> list of layers: calibration.overrides */
-	QN_FIELD_LAYERS     /* layer -> widths: pins */
+	QN_FIELD_LAYERS,    /* layer -> widths: pins */
+	QN_FIELD_PRESET     /* int: the name of a preset, "" for none */
 } qn_field_kind;
 
 typedef enum qn_config_part { QN_PART_CALIBRATION, QN_PART_BIT, QN_PART_GPTQ, QN_PART_COUNT } qn_config_part;

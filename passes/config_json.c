@@ -1,6 +1,7 @@
 /* config_json.c - configurations read from JSON, field by field of the list. */
 #include "passes/config_fields.h"
 #include "passes/json.h"
+#include "passes/preset.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -192,6 +193,13 @@ static qn_status field(const reader *r, const qn_field *f, const cJSON *value)
 		return overrides(r, value);
 	case QN_FIELD_LAYERS:
 		return layers(r, value);
+	case QN_FIELD_PRESET:
+		for (int i = 0; cJSON_IsString(value) && i < QN_PRESET_COUNT; i++)
+			if (!strcmp(value->valuestring, qn_preset_names[i])) {
+				*(int *)at = i;
+				return QUERN_OK;
+			}
+		return wrong(r, value->string, value, "small, balanced or accurate, \"\" for none");
 	}
 	return QUERN_OK;
 }
@@ -271,6 +279,8 @@ static qn_status merge(reader *r, const cJSON *file)
 				qn_json_show(r->scratch, part));
 		QN_TRY(members(r, part));
 	}
+	for (size_t i = 0; i < qn_field_count; i++)
+		r->c->embedding_asked |= r->given[i] && qn_field_at(r->c, &qn_fields[i]) == &r->c->embedding_bits;
 	const qn_calibration_config *k = &r->c->calibration;
 	if (k->hist_search_percentile_min > k->hist_search_percentile_max)
 		QN_FAIL(r->c->ctx, QUERN_ERR_CONFIG, "'%s': 'calibration.histogram.searchPercentileMin' (%.17g) is over searchPercentileMax (%.17g); "

@@ -1,6 +1,7 @@
 /* config_write.c - a configuration as JSON, all fields in the order of the list. */
 #include "passes/config_fields.h"
 #include "passes/json.h"
+#include "passes/preset.h"
 
 static void write_names(qn_text *t, const qn_name_list *list)
 {
@@ -78,6 +79,9 @@ static void write_value(qn_text *t, const quern_config *c, const qn_field *f)
 	case QN_FIELD_LAYERS:
 		write_pins(t, c);
 		break;
+	case QN_FIELD_PRESET:
+		qn_json_string(t, qn_preset_names[c->preset]);
+		break;
 	}
 }
 
@@ -114,6 +118,7 @@ static void write_part(qn_text *t, const quern_config *c, qn_config_part part)
 static quern_config written_form(const quern_config *c)
 {
 	quern_config w = *c;
+	w.embedding_bits = qn_config_embedding_bits(c);
 	for (int i = 0; i < QN_CONFIG_ROLES; i++)
 		w.mixed_precision |= c->asked_weight_bits[i] || c->asked_act_bits[i];
 	for (int i = 0; i < QN_CONFIG_ROLES && w.mixed_precision; i++) {

@@ -11,19 +11,6 @@
 
 typedef qn_eval_item item;
 
-/* Whether a value is a head layer's result but for views. */
-static bool is_logits(qn_plan *p, const qn_value *v)
-{
-	for (const qn_node *n = v->producer; n; n = n->in[0] ? n->in[0]->producer : NULL) {
-		const qn_layer *l = qn_plan_find(p, n);
-		if (l)
-			return l->role == QN_ROLE_HEAD;
-		if (!(n->op->traits & (QN_LAYOUT | QN_KEEPS_WEIGHT)))
-			return false;
-	}
-	return false;
-}
-
 static void find_items(quern_evaluation *e)
 {
 	qn_graph *f = e->exact->graph;
@@ -31,7 +18,7 @@ static void find_items(quern_evaluation *e)
 	e->n_outputs = (size_t)f->n_outputs;
 	e->items = QN_NEW(&e->arena, item, e->n_outputs + p->n);
 	for (int i = 0; i < f->n_outputs; i++)
-		e->items[e->n++] = (item){.exact = f->outputs[i], .output = i, .logits = is_logits(p, f->outputs[i])};
+		e->items[e->n++] = (item){.exact = f->outputs[i], .output = i, .logits = qn_plan_is_logits(p, f->outputs[i])};
 	for (size_t i = 0; i < p->n; i++)
 		e->items[e->n++] = (item){.exact = p->layers[i].node->out[0], .output = -1, .layer = i};
 }

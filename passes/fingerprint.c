@@ -4,21 +4,21 @@
 
 #include <inttypes.h>
 
-typedef struct hash {
+struct qn_hash {
 	uint64_t a, b;
-	qn_arena *arena;
-} hash;
+	qn_arena *arena; /* for texts on the way */
+};
 
 static inline uint64_t rotate(uint64_t v, int by) { return v << by | v >> (64 - by); }
 
 /* The factors are odd numbers with bits all over. */
-static inline void add_word(hash *h, uint64_t w)
+static inline void add_word(qn_hash *h, uint64_t w)
 {
 	h->a = rotate(h->a ^ w * 0x8f3a61d50c2be947u, 27) * 0xc19d4e7b3286f0a5u;
 	h->b = (rotate(h->b, 31) + w) * 0xb5297a4d1f86e3c9u;
 }
 
-static void add_bytes(hash *h, const void *data, size_t n)
+static void add_bytes(qn_hash *h, const void *data, size_t n)
 {
 	const uint8_t *p = data;
 	uint64_t w = 0;
@@ -33,9 +33,9 @@ static void add_bytes(hash *h, const void *data, size_t n)
 	add_word(h, w);
 }
 
-static void add_string(hash *h, const char *s) { add_bytes(h, s ? s : "", s ? strlen(s) : 0); }
+static void add_string(qn_hash *h, const char *s) { add_bytes(h, s ? s : "", s ? strlen(s) : 0); }
 
-static void add_tensor(hash *h, const qn_tensor *t)
+static void add_tensor(qn_hash *h, const qn_tensor *t)
 {
 	if (!t) {
 		add_word(h, 0);
@@ -46,9 +46,9 @@ static void add_tensor(hash *h, const qn_tensor *t)
 	add_bytes(h, t->data, qn_tensor_bytes(t));
 }
 
-static void add_graph(hash *h, const qn_graph *g);
+static void add_graph(qn_hash *h, const qn_graph *g);
 
-static void add_attr(hash *h, const qn_attr *at)
+static void add_attr(qn_hash *h, const qn_attr *at)
 {
 	uint32_t bits;
 	memcpy(&bits, &at->f, sizeof bits);
@@ -69,7 +69,7 @@ static void add_attr(hash *h, const qn_attr *at)
 		add_graph(h, at->graph);
 }
 
-static void add_node(hash *h, const qn_node *n)
+static void add_node(qn_hash *h, const qn_node *n)
 {
 	add_string(h, n->name);
 	add_string(h, n->op_type);
@@ -86,7 +86,7 @@ static void add_node(hash *h, const qn_node *n)
 		add_attr(h, &n->attrs[i]);
 }
 
-static void add_graph(hash *h, const qn_graph *g)
+static void add_graph(qn_hash *h, const qn_graph *g)
 {
 	add_word(h, (uint64_t)g->n_inputs);
 	for (int i = 0; i < g->n_inputs; i++) {
@@ -115,12 +115,28 @@ static uint64_t finish(uint64_t v)
 	return v ^ v >> 32;
 }
 
+static const qn_hash start = {0x6a09e667f3bcc909u, 0xbb67ae8584caa73bu, NULL};
+
+qn_hash *qn_hash_new(qn_arena *a)
+{
+	qn_hash *h = QN_NEW(a, qn_hash, 1);
+	*h = start;
+	h->arena = a;
+	return h;
+}
+
+void qn_hash_text(qn_hash *h, const char *s) { add_string(h, s); }
+void qn_hash_tensor(qn_hash *h, const qn_tensor *t) { add_tensor(h, t); }
+
+const char *qn_hash_digits(const qn_hash *h, qn_arena *a) { return qn_arena_printf(a, "%016" PRIx64 "%016" PRIx64, finish(h->a), finish(h->b)); }
+
 const char *qn_fingerprint(const qn_graph *g, qn_arena *a)
 {
 	qn_arena scratch;
 	qn_arena_init(&scratch, g->ctx);
-	hash h = {0x6a09e667f3bcc909u, 0xbb67ae8584caa73bu, &scratch};
+	qn_hash h = start;
+	h.arena = &scratch;
 	add_graph(&h, g);
 	qn_arena_release(&scratch);
-	return qn_arena_printf(a, "%016" PRIx64 "%016" PRIx64, finish(h.a), finish(h.b));
+	return qn_hash_digits(&h, a);
 }

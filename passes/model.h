@@ -16,6 +16,8 @@ struct quern_model {
 	const char *path; /* of the ONNX file, as given */
 };
 
+/* Bytes of the constants that the graph as it is now computes with and that are no layer's weight. */
+uint64_t qn_model_other_bytes(const quern_model *m);
 /* Runs the passes that loading left, on the configuration's samples where there are any: the graph is then the one that an archive holds. A
  * model can be quantized once. */
 qn_status qn_model_quantize(quern_model *m);

@@ -122,3 +122,15 @@ qn_layer *qn_plan_find(qn_plan *p, const qn_node *n)
 			return &p->layers[i];
 	return NULL;
 }
+
+bool qn_plan_is_logits(qn_plan *p, const qn_value *v)
+{
+	for (const qn_node *n = v->producer; n; n = n->in[0] ? n->in[0]->producer : NULL) {
+		const qn_layer *l = qn_plan_find(p, n);
+		if (l)
+			return l->role == QN_ROLE_HEAD;
+		if (!(n->op->traits & (QN_LAYOUT | QN_KEEPS_WEIGHT)))
+			return false;
+	}
+	return false;
+}

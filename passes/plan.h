@@ -77,6 +77,7 @@ typedef struct qn_layer {
 	const int64_t *order;    /* [n]: channel i of the result is channel order[i] of the float graph's; NULL: the order is the same */
 	qn_value *joined;        /* of a layer that was split by rows (node NULL): its parts' results in order */
 	qn_origin origin;
+	bool weight_pinned;      /* its weight width is that of a pin or an override */
 	qn_form form;
 	const char *reason;      /* why it got another form than asked */
 	const char *act_reason;  /* why its activations stay float though they were to be quantized; NULL otherwise */
@@ -121,6 +122,8 @@ qn_status qn_plan_collect(qn_graph *g, qn_plan *p);
 /* Whether the layer's emitted form needs a range that calibration finds: i8 with activations of up to 16 bits, other forms up to 8 bits; not where
  * the scale is taken at run time. */
 bool qn_layer_needs_range(const qn_layer *l, const quern_config *c);
+/* Whether a value is a head layer's result but for views. */
+bool qn_plan_is_logits(qn_plan *p, const qn_value *v);
 qn_layer *qn_plan_find(qn_plan *p, const qn_node *n); /* NULL when the node has no layer */
 
 #endif

@@ -1,4 +1,5 @@
 /* session.c - the public calls: contexts, models, compiling. */
+#include "graph/exec.h"
 #include "graph/onnx.h"
 #include "graph/samples.h"
 #include "passes/config.h"
@@ -71,20 +72,46 @@ static void count_bytes(quern_model *m)
 	}
 }
 
+static bool is_layers_weight(const quern_model *m, const qn_value *v)
+{
+	for (size_t i = 0; i < m->plan.n; i++) {
+		const qn_node *n = m->plan.layers[i].node;
+		if (n && n->in[m->plan.layers[i].weight_in] == v)
+			return true;
+	}
+	return false;
+}
+
+uint64_t qn_model_other_bytes(const quern_model *m)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < m->graph->n_values; i++) {
+		const qn_value *v = m->graph->values[i];
+		bool read = false;
+		for (size_t k = 0; v && v->is_const && k < v->n_uses && !read; k++)
+			read = qn_exec_needs(v->uses[k].node);
+		int64_t count = 1;
+		size_t bytes = 0;
+		for (int k = 0; read && k < v->fact.shape.rank; k++)
+			count *= v->fact.shape.dim[k].k;
+		if (read && !(v->fact.value && v->fact.value->type == QN_DIM) && qn_shape_is_const(&v->fact.shape) && !is_layers_weight(m, v) &&
+			qn_dtype_bytes(v->fact.type, count, &bytes))
+			sum += bytes;
+	}
+	return sum;
+}
+
 static qn_status load(quern_model *m, const char *path)
 {
 	m->path = qn_arena_strdup(&m->arena, path);
 	QN_TRY(qn_onnx_load(m->ctx, path, &m->arena, &m->graph));
+	m->config = m->plan.config = qn_config_settled(&m->arena, m->config);
 	QN_TRY(qn_model_load_bits(m, path));
 	QN_TRY(bind_symbols(m->graph, m->config));
 	count_bytes(m);
 	qn_pass_env env = {.ctx = m->ctx, .plan = &m->plan};
 	QN_TRY(qn_pipeline_run(m->graph, &env, NULL, LAST_OF_LOAD));
-	for (size_t i = 0; i < m->graph->n_values; i++) {
-		const qn_value *v = m->graph->values[i];
-		if (v && v->is_const && v->n_uses && v->fact.value && v->fact.value->type != QN_DIM)
-			m->plan.other_bytes += qn_tensor_bytes(v->fact.value);
-	}
+	m->plan.other_bytes = qn_model_other_bytes(m);
 	return QUERN_OK;
 }
 

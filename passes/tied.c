@@ -3,8 +3,7 @@
 
 #include "passes/config.h"
 
-/* Equal content in the stored order [N, K]; copies that an exporter made are found by their bytes. */
-static qn_status same_matrix(qn_graph *g, qn_value *a, qn_value *b, bool *same)
+qn_status qn_same_matrix(qn_graph *g, qn_value *a, qn_value *b, bool *same)
 {
 	*same = a == b;
 	if (*same || !qn_shape_equal(&a->fact.shape, &b->fact.shape) || a->fact.type != b->fact.type)
@@ -49,7 +48,7 @@ qn_status qn_tie_tables(qn_graph *g, qn_plan *p)
 			if (l->role == QN_ROLE_EMBEDDING || l->role == QN_ROLE_NONE || l->n != table->n || l->k != table->k)
 				continue;
 			bool same;
-			QN_TRY(same_matrix(g, table->node->in[table->weight_in], l->node->in[l->weight_in], &same));
+			QN_TRY(qn_same_matrix(g, table->node->in[table->weight_in], l->node->in[l->weight_in], &same));
 			if (same)
 				tie(g, table, l);
 		}

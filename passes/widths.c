@@ -18,6 +18,12 @@ static int config_role(qn_role r)
 	return index[r] - 1;
 }
 
+bool qn_role_is_asked(const quern_config *c, qn_role r)
+{
+	int i = config_role(r);
+	return i >= 0 && c->asked_weight_bits[i];
+}
+
 static int role_bits(const quern_config *c, qn_role r, qn_origin *origin)
 {
 	int i = config_role(r);
@@ -39,7 +45,7 @@ static void ask_by_role(const quern_config *c, qn_layer *l)
 	l->weight_bits = FLOAT_BITS;
 	l->origin = QN_FROM_DEFAULT;
 	if (l->role == QN_ROLE_EMBEDDING) {
-		l->weight_bits = c->embedding_bits;
+		l->weight_bits = qn_config_embedding_bits(c);
 	} else if (l->role == QN_ROLE_QKV) {
 		l->weight_bits = l->act_bits = 0;
 		for (int i = 0; i < l->n_parts; i++) {
@@ -60,6 +66,7 @@ static void ask_by_role(const quern_config *c, qn_layer *l)
 static void pin_weight(qn_layer *l, int bits, qn_origin origin)
 {
 	l->weight_bits = bits;
+	l->weight_pinned = true;
 	l->origin = origin;
 	for (int i = 0; i < l->n_parts; i++)
 		l->parts[i].weight_bits = bits;

@@ -24,6 +24,9 @@ QUERN_API quern_status quern_config_write(quern_config *config, const char **jso
 /* "4", or by role: "ffn=4,head=8". Roles: query key value output ffn head. 1..32 bits. */
 QUERN_API quern_status quern_config_bits(quern_config *config, const char *spec);
 QUERN_API quern_status quern_config_act_bits(quern_config *config, const char *spec);
+/* small, balanced or accurate: widths of roles and tables for which none is asked, and, where no rounding is asked, gptq with samples and mse without.
+ * docs/presets.md says what they are and what they cost. */
+QUERN_API quern_status quern_config_preset(quern_config *config, const char *name);
 /* "NAME=WEIGHT" or "NAME=WEIGHT/ACT"; the last '=' separates. NAME: the ONNX name of a layer's node, weight or output, whole, or a path of
  * components (separated by '/' or '.') in which '*' and '?' match within a component and a last '*' matches all that follows. */
 QUERN_API quern_status quern_config_layer(quern_config *config, const char *pin);

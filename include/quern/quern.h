@@ -46,6 +46,7 @@ typedef bool (*quern_progress_fn)(void *user, const char *stage, size_t done, si
 
 #include <quern/config.h>
 #include <quern/model.h>
+#include <quern/tune.h>
 #include <quern/qtensor.h>
 #include <quern/archive.h>
 

@@ -6,8 +6,7 @@
 
 enum { MOST_IN_GROUP = 64, PERCENT = 100 };
 
-/* Every layer gets a bias of its own, which the rounding changes. */
-static qn_status give_biases(qn_graph *g, qn_plan *p)
+qn_status qn_gptq_give_biases(qn_graph *g, qn_plan *p)
 {
 	for (qn_layer *l = p->layers; l < p->layers + p->n; l++) {
 		qn_value *old = l->rounding && qn_node_has_in(l->node, 2) ? l->node->in[2] : NULL;
@@ -134,7 +133,7 @@ qn_status qn_gptq_run(qn_graph *g, qn_plan *p, qn_samples *samples, qn_arena *sc
 	size_t permuted = 0;
 	if (p->config->gptq.permute)
 		QN_TRY(qn_gptq_permute(g, p, scratch, &permuted));
-	QN_TRY(give_biases(g, p));
+	QN_TRY(qn_gptq_give_biases(g, p));
 	QN_TRY(qn_streams_open(g, samples, p->config->gptq.copies, scratch, &kept->s));
 	kept->o = settings_for(&kept->s, &p->config->gptq);
 	kept->forecast = qn_gptq_foretell(p, &kept->s, &kept->o, scratch);

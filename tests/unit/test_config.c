@@ -98,6 +98,33 @@ static void defaults_are_those_of_the_list(void **state)
 	quern_config_free(other);
 }
 
+/* A preset gives what nobody asked for, wherever it stands; a written configuration says the same. */
+static void presets_give_way(void **state)
+{
+	(void)state;
+	enum { VALUE = 2, FFN = 4 };
+	assert_int_equal(qn_config_weight_bits(config, VALUE), 4);
+	assert_int_equal(qn_config_embedding_bits(config), 16);
+	assert_ptr_equal(qn_config_settled(&arena, config), config);
+	assert_int_equal(quern_config_preset(config, "balanced"), QUERN_OK);
+	assert_int_equal(qn_config_weight_bits(config, VALUE), 8);
+	assert_int_equal(qn_config_weight_bits(config, FFN), 4);
+	assert_int_equal(qn_config_embedding_bits(config), 8);
+	assert_int_equal(qn_config_settled(&arena, config)->rounding, QN_ROUND_MSE);
+	assert_int_equal(quern_config_calibration(config, "samples"), QUERN_OK);
+	assert_int_equal(qn_config_settled(&arena, config)->rounding, QN_ROUND_GPTQ);
+	assert_int_equal(quern_config_rounding(config, "signed"), QUERN_OK);
+	assert_int_equal(qn_config_settled(&arena, config)->rounding, QN_ROUND_SIGNED);
+	assert_int_equal(quern_config_bits(config, "value=16"), QUERN_OK);
+	merges("{\"bit\": {\"embeddingWeightBits\": 16}}");
+	assert_int_equal(quern_config_preset(config, "small"), QUERN_OK);
+	assert_int_equal(qn_config_weight_bits(config, VALUE), 16);
+	assert_int_equal(qn_config_embedding_bits(config), 16);
+	merges("{\"bit\": {\"preset\": \"accurate\"}}");
+	assert_int_equal(qn_config_weight_bits(config, FFN), 8);
+	assert_int_equal(quern_config_preset(config, "tiny"), QUERN_ERR_CONFIG);
+}
+
 /* Another value than the default, within the range. */
 static const char *other_value(const qn_field *f)
 {
@@ -361,6 +388,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(defaults_are_those_of_the_list, setup, teardown),
+		cmocka_unit_test_setup_teardown(presets_give_way, setup, teardown),
 		cmocka_unit_test_setup_teardown(every_field_under_both_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(ranges_and_types, setup, teardown),
 		cmocka_unit_test_setup_teardown(unknown_names, setup, teardown),

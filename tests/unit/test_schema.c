@@ -84,6 +84,9 @@ static void add_type(qn_text *t, const qn_field *f)
 	case QN_FIELD_PATH:
 		qn_text_add(t, "\"type\": \"string\", \"default\": \"\"");
 		break;
+	case QN_FIELD_PRESET:
+		qn_text_add(t, "\"enum\": [\"\", \"small\", \"balanced\", \"accurate\"], \"default\": \"\"");
+		break;
 	case QN_FIELD_NAMES:
 		qn_text_add(t, "%s, \"default\": []", LAYERS);
 		break;
@@ -187,6 +190,7 @@ static const char *default_text(const qn_field *f)
 	case QN_FIELD_BOOL:
 		return f->initial > 0 ? "true" : "false";
 	case QN_FIELD_PATH:
+	case QN_FIELD_PRESET:
 		return "\"\"";
 	case QN_FIELD_NAMES:
 		return "[]";

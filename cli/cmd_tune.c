@@ -1,0 +1,164 @@
+/* cmd_tune.c - quern tune */
+#include "cli/compile_options.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+	quern_context *ctx;
+	quern_config *config;
+	quern_tune_options tune;
+	const char *output;
+	bool json;
+} options;
+
+static const cli_option option_list[] = {
+	{"o", "ALLOC.json", "the allocation file, for compile --load-bits", 'o'},
+	{"max-size", "BYTES", "the most that weights may take in the archive: 30000000, or with a unit: 30MB, 28MiB", '1'},
+	{"max-bits", "B", "the most bits a weight, mean over the layers with a role, scales included (Q4_0 alone is 4.5)", '2'},
+	{"min-cosine", "C", "the least cosine of the outputs with float; what is chosen is compiled and executed", '3'},
+	{"embeddings", NULL, "tune embedding tables too (else they keep --embedding-bits)", '4'},
+	{"check", "PATH", "samples to execute allocations on (default: those of --calib, which gptq has seen)", '5'},
+	{"check-points", "N", "compile and execute N points of the curve as well (default 0)", '6'},
+	{"state", "FILE", "keep the measured errors there (default: ALLOC.json.partial, gone when done)", '7'},
+	{"curve", "FILE", "write all that was measured and the curve of size against error, as JSON", '8'},
+	{"json", NULL, "print the same", '9'},
+	{0},
+};
+
+static int take(void *user, char key, const char *value);
+static const cli_command command = {"tune MODEL.onnx -o ALLOC.json --calib SAMPLES (--max-size BYTES | --max-bits B | --min-cosine C) [compile options]",
+	"Finds the width of each layer, 4, 8 or 16 bits, that makes the best of a size or the least of an accuracy. What a layer costs is measured on\n"
+	"the outputs, with only that layer quantized. Widths given by --bits, --layer and --weight-16bits stay. Rounding is gptq unless --rounding says\n"
+	"otherwise. An interrupted tuning goes on when the same command is given again.",
+	option_list, compile_options, take};
+
+/* A positive number with an optional unit; 0: it is none. */
+static double size_of(const char *s)
+{
+	static const struct {
+		const char *name;
+		double bytes;
+	} units[] = {{"", 1}, {"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
+	char *end;
+	double v = strtod(s, &end);
+	while (end != s && *end == ' ')
+		end++;
+	for (size_t i = 0; i < sizeof units / sizeof *units && end != s; i++)
+		if (!strcmp(end, units[i].name))
+			return v * units[i].bytes >= 1 && v * units[i].bytes < 9e15 ? v * units[i].bytes : 0;
+	return 0;
+}
+
+static double number_of(const char *s)
+{
+	char *end;
+	double v = strtod(s, &end);
+	return *end || end == s ? -1 : v;
+}
+
+static int take(void *user, char key, const char *value)
+{
+	options *o = user;
+	double size;
+	switch (key) {
+	case 'o':
+		o->output = value;
+		return 0;
+	case '1':
+		size = size_of(value);
+		o->tune.max_bytes = (uint64_t)size;
+		return size > 0 ? 0 : cli_usage(&command, "--max-size: '%s' is no size such as 30000000, 30MB or 28MiB", value);
+	case '2':
+		o->tune.max_bits = number_of(value);
+		return o->tune.max_bits > 0 ? 0 : cli_usage(&command, "--max-bits: '%s' is no number over 0", value);
+	case '3':
+		o->tune.min_cosine = number_of(value);
+		return o->tune.min_cosine > 0 && o->tune.min_cosine < 1 ? 0 : cli_usage(&command, "--min-cosine: '%s' is no number between 0 and 1", value);
+	case '4':
+		o->tune.embeddings = true;
+		return 0;
+	case '5':
+		o->tune.check_samples = value;
+		return 0;
+	case '6':
+		o->tune.checks = (int)number_of(value);
+		return o->tune.checks >= 0 && o->tune.checks <= 1000 ? 0 : cli_usage(&command, "--check-points: '%s' is no number from 0 to 1000", value);
+	case '7':
+		o->tune.state = value;
+		return 0;
+	case '8':
+		o->tune.curve = value;
+		return 0;
+	case '9':
+		o->json = true;
+		return 0;
+	}
+	return compile_option_take(&command, o->ctx, o->config, key, value);
+}
+
+static void print_point(const quern_tuning_point *p)
+{
+	printf("%10s  %6.3f  %11.3e", cli_bytes(p->bytes), p->bits, p->error);
+	if (isfinite(p->measured))
+		printf("  %11.3e", p->measured);
+	else
+		printf("  %11s", "");
+	if (p->changed)
+		printf("  %2d  %s", p->weight_bits, p->changed);
+	printf("\n");
+}
+
+static void print_text(const options *o, const quern_tuning *t)
+{
+	quern_tuning_summary s;
+	quern_tuning_get(t, &s);
+	bool kl = !strcmp(s.measure, "kl");
+	printf("%zu samples; errors are %s. The curve, each point wider in one layer than the one before:\n", s.samples,
+		kl ? "bits of divergence a row of logits" : "1 - cosine");
+	printf("%10s  %6s  %11s  %11s  %s\n", "bytes", "bits", "modelled", "executed", "now has / layer");
+	for (size_t i = 0; i < quern_tuning_points(t); i++) {
+		quern_tuning_point p;
+		quern_tuning_at(t, i, &p);
+		print_point(&p);
+	}
+	printf("%s: %s, %.3f bits a weight, modelled error %.3e", o->output, cli_bytes(s.chosen.bytes), s.chosen.bits, s.chosen.error);
+	if (isfinite(s.chosen.measured))
+		printf(", executed %.3e", s.chosen.measured);
+	if (s.gap > 0)
+		printf(", at most %.1e over the least", s.gap);
+	printf("; layers: %zu of 4 bits, %zu of 8, %zu of 16, %zu fixed\n", s.layers[0], s.layers[1], s.layers[2], s.fixed);
+}
+
+int cmd_tune(int argc, char **argv)
+{
+	options o = {0};
+	o.ctx = cli_open();
+	o.config = quern_config_new(o.ctx);
+	const char *model;
+	int n;
+	int code = compile_options_parse(&command, argc, argv, &o, &model, 1, &n);
+	if (code < 0 && (n != 1 || !o.output))
+		code = cli_usage(&command, n != 1 ? "give one model" : "give the allocation file with -o");
+	if (code < 0 && (o.tune.max_bytes > 0) + (o.tune.max_bits > 0) + (o.tune.min_cosine > 0) != 1)
+		code = cli_usage(&command, "give one of --max-size, --max-bits and --min-cosine");
+	if (code < 0) {
+		cli_configure(o.ctx);
+		quern_tuning *t = NULL;
+		code = EXIT_DONE;
+		if (quern_tune(o.ctx, model, o.config, &o.tune, o.output, &t) != QUERN_OK) {
+			code = cli_fail(o.ctx);
+		} else {
+			cli_end_progress();
+			if (o.json)
+				fputs(quern_tuning_json(t), stdout);
+			else
+				print_text(&o, t);
+		}
+		quern_tuning_free(t);
+	}
+	quern_config_free(o.config);
+	quern_close(o.ctx);
+	return code;
+}

@@ -1,0 +1,58 @@
+/* tune.h - widths that a size or an accuracy allows, found by measurement. Included by quern.h. */
+#ifndef QUERN_TUNE_H
+#define QUERN_TUNE_H
+
+/* One and only one of the first three is set; zeros and NULLs are defaults. */
+typedef struct quern_tune_options {
+	uint64_t max_bytes; /* of all weights and constants as stored, before the archive is compressed */
+	double max_bits;    /* a weight, scales included: mean over the layers with a role, tables only where `embeddings` is set */
+	double min_cosine;  /* of the graph's outputs with float, mean over outputs and samples: 0 < c < 1 */
+	bool embeddings;    /* embedding tables are tuned too; else they keep the configured width */
+	const char *check_samples; /* what allocations are executed on, as in quern_config_calibration; NULL: the calibration samples, which the rounding has seen */
+	int checks;         /* so many points of the curve are compiled and executed; with min_cosine the chosen one always is */
+	const char *state;  /* measured errors are kept in this file, which stays; NULL: in `output`.partial, which is removed on success */
+	const char *curve;  /* the whole result as JSON goes to this file; NULL: nowhere */
+} quern_tune_options;
+
+typedef struct quern_tuning quern_tuning;
+
+/* Gives each layer 4, 8 or 16 bits (those that its weight can have) so that the error of the graph's outputs is least for the size, or the size least for the
+ * error. The error of each layer and width is measured: only that layer quantized, all else float, on the calibration samples, which `config` must name. Errors are
+ * 1 - cosine (of an output with a vector for each position, half of it as it is and half of its mean over the positions), or, for a size and a model with logits, bits
+ * of divergence a row. They are taken to add up; for that model of costs the result is optimal, or
+ * quern_tuning_summary has the gap. Widths that `config` fixes (by role, pins, 16 bits) stay. Rounding: what `config` says, gptq where it says nothing.
+ *
+ * Writes the allocation file `output` (docs/allocation.md), for quern_config_load_bits. Interrupted through the progress callback it leaves only the state file, and
+ * the same call goes on from there, with the same result. QUERN_ERR_CONFIG when a budget cannot be met; the message says what can. *result may be NULL; strings
+ * live as long as it does. */
+QUERN_API quern_status quern_tune(quern_context *ctx, const char *model, const quern_config *config, const quern_tune_options *options, const char *output,
+	quern_tuning **result);
+QUERN_API void quern_tuning_free(quern_tuning *tuning);
+
+/* An allocation: its size and its error. */
+typedef struct quern_tuning_point {
+	uint64_t bytes;
+	double bits;         /* a weight */
+	double error;        /* as the model of costs adds it up */
+	double measured;     /* executed; NaN: it was not */
+	const char *changed; /* node of the layer that is wider than in the point before; NULL: the first, or several layers */
+	int weight_bits;     /* of that layer; 0 without one */
+} quern_tuning_point;
+
+typedef struct quern_tuning_summary {
+	const char *measure; /* "cosine": errors are 1 - cosine; "kl": bits of divergence a row of logits */
+	size_t samples;
+	quern_tuning_point chosen;
+	double gap;          /* the chosen error is at most so much over the least for its size; 0: it is the least */
+	size_t layers[3];    /* how many got 4, 8 and 16 bits */
+	size_t fixed;        /* layers whose width was fixed, or that can have only one */
+} quern_tuning_summary;
+QUERN_API void quern_tuning_get(const quern_tuning *tuning, quern_tuning_summary *out);
+
+/* Points that are optimal for their size and that differ by one layer each, from the smallest to the largest. */
+QUERN_API size_t quern_tuning_points(const quern_tuning *tuning);
+QUERN_API void quern_tuning_at(const quern_tuning *tuning, size_t i, quern_tuning_point *out);
+/* All of it as JSON: layers with the error of each width, the curve, the frontier. */
+QUERN_API const char *quern_tuning_json(const quern_tuning *tuning);
+
+#endif

@@ -1,0 +1,100 @@
+/* search.c - the point of the frontier that the options ask for. A size is a matter of the frontier alone. An accuracy is not: errors do not quite add up, and the
+ * final rounding does better than a layer's alone. So the point that should do is executed, the frontier's errors are corrected by what came out, and so on. */
+#include "passes/tune/search.h"
+
+#include <math.h>
+
+enum { MOST_TRIALS = 6 };
+
+static qn_status execute(qn_tuner *t, qn_solution *s, size_t point, double *measured)
+{
+	qn_output_error e;
+	qn_solution_choose(t, s, point);
+	QN_TRY(qn_verify(t, &e));
+	*measured = qn_error_of(t, &e);
+	qn_log(t->ctx, QUERN_LOG_INFO, "%.3f bits a weight executed: %s %.6f (%.6f by the model of costs)", qn_bits_a_weight(t, s->frontier.points[point].bytes),
+		t->kl ? "divergence" : "cosine", t->kl ? *measured : 1 - *measured,
+		t->kl ? s->frontier.points[point].error : 1 - s->frontier.points[point].error);
+	return QUERN_OK;
+}
+
+/* Between a point known to fail (or none: SIZE_MAX) and one known to do (or none: n), the smallest that should do. */
+static qn_status least_for(qn_tuner *t, qn_solution *s, double target, double *measured)
+{
+	const qn_frontier *f = &s->frontier;
+	size_t fails = SIZE_MAX, does = f->n;
+	double ratio = 1, least = INFINITY;
+	for (int trial = 0; trial < MOST_TRIALS; trial++) {
+		size_t low = fails == SIZE_MAX ? 0 : fails + 1, at = qn_frontier_within_error(f, target / ratio);
+		at = at < low ? low : at;
+		if (at >= does || low >= f->n)
+			at = does < f->n ? does : f->n - 1;
+		if (at == does || at == fails)
+			break;
+		double e;
+		QN_TRY(execute(t, s, at, &e));
+		least = e < least ? e : least;
+		*(e <= target ? &does : &fails) = at;
+		*measured = e <= target ? e : *measured;
+		if (f->points[at].error > 0 && e > 0)
+			ratio = e / f->points[at].error;
+	}
+	if (does == f->n && fails != f->n - 1) {
+		double e;
+		QN_TRY(execute(t, s, f->n - 1, &e));
+		least = e < least ? e : least;
+		if (e <= target)
+			does = f->n - 1, *measured = e;
+	}
+	if (does == f->n)
+		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "no widths of these layers reach a cosine of %.9g: the best that was executed has %.9g", 1 - target, 1 - least);
+	qn_solution_choose(t, s, does);
+	return QUERN_OK;
+}
+
+static qn_status within_budget(qn_tuner *t, qn_solution *s, uint64_t budget)
+{
+	const qn_frontier *f = &s->frontier;
+	size_t at = qn_frontier_within_bytes(f, budget);
+	if (at == f->n && t->options->max_bytes)
+		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "%llu bytes are too few: the smallest widths take %llu%s", (unsigned long long)t->options->max_bytes,
+			(unsigned long long)qn_total_bytes(t, f->points[0].bytes),
+			t->options->embeddings || !t->uncounted_bytes ? "" : "; embedding tables keep their width unless they are tuned too");
+	if (at == f->n)
+		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "%g bits a weight are too few: the smallest widths take %.4g", t->options->max_bits,
+			qn_bits_a_weight(t, f->points[0].bytes));
+	qn_solution_choose(t, s, at);
+	return QUERN_OK;
+}
+
+qn_status qn_search(qn_tuner *t, qn_solution *s, double *measured)
+{
+	uint64_t budget;
+	*measured = NAN;
+	return qn_budget(t, &budget) ? within_budget(t, s, budget) : least_for(t, s, 1 - t->options->min_cosine, measured);
+}
+
+/* The hull's first p + 1 points as choices. */
+static void choose_on_hull(qn_tuner *t, const qn_solution *s, size_t p)
+{
+	for (size_t i = 0; i < t->n; i++)
+		t->units[i].chosen = s->first[i];
+	for (size_t i = 1; i <= p; i++)
+		t->units[s->hull[i].group].chosen = s->hull[i].choice;
+}
+
+qn_status qn_check_curve(qn_tuner *t, qn_solution *s, qn_tuning *u)
+{
+	size_t n = (size_t)t->options->checks < u->n ? (size_t)t->options->checks : u->n;
+	for (size_t i = 0; i < n; i++) {
+		size_t at = n > 1 ? i * (u->n - 1) / (n - 1) : u->n / 2;
+		qn_output_error e;
+		choose_on_hull(t, s, at);
+		QN_TRY(qn_verify(t, &e));
+		u->points[at].measured = qn_error_of(t, &e);
+		if (t->ctx->progress && !t->ctx->progress(t->ctx->progress_user, "checks", i + 1, n))
+			QN_FAIL(t->ctx, QUERN_ERR_CANCELLED, "stopped; what was measured is kept, and the same command goes on from there");
+	}
+	qn_solution_choose(t, s, s->at);
+	return QUERN_OK;
+}

@@ -1,0 +1,49 @@
+/* solve.c - measured errors become a knapsack: the error of an allocation is the sum of what its units do alone. */
+#include "passes/tune/tuner.h"
+
+enum { MOST_POINTS = 1 << 14 };
+
+void qn_solve(qn_tuner *t, qn_solution *s)
+{
+	qn_choices *groups = QN_NEW(t->a, qn_choices, t->n);
+	for (size_t i = 0; i < t->n; i++) {
+		const qn_unit *u = &t->units[i];
+		qn_choice *c = QN_NEW(t->a, qn_choice, u->n_candidates);
+		for (int k = 0; k < u->n_candidates; k++)
+			c[k] = (qn_choice){u->candidates[k].bytes, qn_error_of(t, &u->candidates[k].error)};
+		groups[i] = (qn_choices){c, u->n_candidates};
+	}
+	*s = (qn_solution){.first = QN_NEW(t->a, int, t->n)};
+	qn_frontier_make(t->a, groups, t->n, MOST_POINTS, &s->frontier);
+	s->n_hull = qn_hull_make(t->a, groups, t->n, s->first, &s->hull);
+}
+
+void qn_solution_choose(qn_tuner *t, qn_solution *s, size_t point)
+{
+	int *choice = QN_NEW(t->a, int, t->n);
+	qn_frontier_choices(&s->frontier, point, choice);
+	for (size_t i = 0; i < t->n; i++)
+		t->units[i].chosen = choice[i];
+	const qn_frontier_point *p = &s->frontier.points[point];
+	s->at = point;
+	s->gap = s->frontier.exact ? 0 : p->error - qn_hull_bound(s->hull, s->n_hull, p->bytes);
+}
+
+uint64_t qn_total_bytes(const qn_tuner *t, uint64_t of_units) { return t->other_bytes + of_units; }
+
+double qn_bits_a_weight(const qn_tuner *t, uint64_t of_units)
+{
+	return 8 * (double)(of_units - t->uncounted_bytes) / (double)t->counted_weights;
+}
+
+bool qn_budget(const qn_tuner *t, uint64_t *of_units)
+{
+	const quern_tune_options *o = t->options;
+	if (o->max_bytes > 0)
+		*of_units = o->max_bytes > t->other_bytes ? o->max_bytes - t->other_bytes : 0;
+	else if (o->max_bits > 0)
+		*of_units = t->uncounted_bytes + (uint64_t)(o->max_bits * (double)t->counted_weights / 8);
+	else
+		return false;
+	return true;
+}

@@ -1,0 +1,92 @@
+/* state.c - a text file: a line that says of what, then a line for each measured error. A line that an interruption cut is dropped. */
+#include "passes/nnef/folder.h"
+#include "passes/quant/qscheme.h"
+#include "passes/tune/tuner.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+static const char HEAD[] = "quern-tuning-state 1 ";
+
+struct qn_state {
+	FILE *file;
+	const char *path;
+};
+
+static void close_file(void *file) { fclose(file); }
+
+/* UNIT BITS COSINE KL, the errors as the bits of their doubles: exact in every locale. */
+static bool take_line(qn_tuner *t, const char *line)
+{
+	uint64_t unit, cosine, kl;
+	int bits, end = 0;
+	qn_output_error e;
+	if (sscanf(line, "%" SCNu64 " %d %16" SCNx64 " %16" SCNx64 "%n", &unit, &bits, &cosine, &kl, &end) != 4 || line[end] != '\n' || unit >= t->n)
+		return false;
+	memcpy(&e.cosine, &cosine, sizeof cosine);
+	memcpy(&e.kl, &kl, sizeof kl);
+	for (int c = 0; c < t->units[unit].n_candidates; c++) {
+		qn_candidate *k = &t->units[unit].candidates[c];
+		if (k->bits != bits || k->known)
+			continue;
+		k->known = true;
+		k->error = e;
+		return true;
+	}
+	return false;
+}
+
+/* What the file holds of this tuning is taken; *text is all that is to stay in it. */
+static qn_status take_file(qn_tuner *t, const char *path, const char *key, qn_text *text)
+{
+	char line[512];
+	FILE *f = fopen(path, "r");
+	if (!f)
+		return errno == ENOENT ? QUERN_OK : qn_fail(t->ctx, QUERN_ERR_IO, "cannot read the tuning state '%s': %s", path, strerror(errno));
+	size_t taken = 0;
+	bool ours = fgets(line, sizeof line, f) && !strncmp(line, HEAD, sizeof HEAD - 1);
+	bool same = ours && !strncmp(line + sizeof HEAD - 1, key, strlen(key)) && line[sizeof HEAD - 1 + strlen(key)] == '\n';
+	while (same && fgets(line, sizeof line, f))
+		if (take_line(t, line)) {
+			qn_text_add(text, "%s", line);
+			taken++;
+		}
+	fclose(f);
+	if (!ours)
+		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "'%s' is no tuning state; it would be replaced: move it away, or name another file for the state", path);
+	if (!same)
+		qn_log(t->ctx, QUERN_LOG_WARN, "'%s' is of another model, other samples or other options: all is measured anew", path);
+	else if (taken)
+		qn_log(t->ctx, QUERN_LOG_INFO, "'%s': %zu measured errors taken over", path, taken);
+	return QUERN_OK;
+}
+
+qn_status qn_state_open(qn_tuner *t, const char *path, const char *key)
+{
+	qn_text text = {.arena = t->a};
+	QN_TRY(qn_source_spare(t->ctx, path));
+	qn_text_add(&text, "%s%s\n", HEAD, key);
+	QN_TRY(take_file(t, path, key, &text));
+	QN_TRY(qn_file_replace(t->ctx, t->a, path, text.s, text.len));
+	t->state = QN_NEW(t->a, struct qn_state, 1);
+	t->state->path = path;
+	t->state->file = fopen(path, "a");
+	if (!t->state->file)
+		QN_FAIL(t->ctx, QUERN_ERR_IO, "cannot write the tuning state '%s': %s", path, strerror(errno));
+	qn_arena_defer(t->a, close_file, t->state->file);
+	return QUERN_OK;
+}
+
+qn_status qn_state_add(qn_tuner *t, size_t unit, const qn_candidate *c)
+{
+	uint64_t cosine, kl;
+	memcpy(&cosine, &c->error.cosine, sizeof cosine);
+	memcpy(&kl, &c->error.kl, sizeof kl);
+	int n = fprintf(t->state->file, "%zu %d %016" PRIx64 " %016" PRIx64 "\n", unit, c->bits, cosine, kl);
+	if (n < 0 || fflush(t->state->file))
+		QN_FAIL(t->ctx, QUERN_ERR_IO, "cannot write the tuning state '%s': %s", t->state->path, strerror(errno));
+	return QUERN_OK;
+}
+
+void qn_state_remove(qn_tuner *t) { qn_path_remove(t->state->path); }

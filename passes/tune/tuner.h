@@ -1,0 +1,114 @@
+/* tuner.h (private) - what the steps of a tuning share. A unit is what gets one width: a layer, or the layers that read one weight. */
+#ifndef QN_TUNER_H
+#define QN_TUNER_H
+
+#include "passes/config.h"
+#include "passes/damage.h"
+#include "passes/gptq/streams.h"
+#include "passes/model.h"
+#include "passes/tune/curve.h"
+#include "passes/tune/knapsack.h"
+
+enum { QN_MOST_CANDIDATES = 3 };
+
+/* Errors of the graph's outputs against float. */
+typedef struct qn_output_error {
+	double cosine; /* 1 - cosine, mean over samples and outputs; of an output with positions, half as it is and half averaged over them */
+	double kl;     /* bits of divergence a row of logits; 0 where no output has logits */
+} qn_output_error;
+
+/* A width that a unit could have. */
+typedef struct qn_candidate {
+	int bits;
+	qn_form form;
+	uint64_t bytes;
+	bool known; /* error is */
+	qn_output_error error;
+} qn_candidate;
+
+typedef struct qn_unit {
+	qn_layer **layers; /* in graph order; all read the same matrix */
+	size_t n, cap;
+	qn_candidate candidates[QN_MOST_CANDIDATES]; /* bytes ascending */
+	int n_candidates;
+	bool fixed;        /* by the configuration */
+	bool counts;       /* in bits a weight: all but tables that keep their width */
+	uint64_t weights;
+	int chosen;        /* candidate */
+} qn_unit;
+
+typedef struct qn_tuner {
+	qn_ctx *ctx;
+	qn_arena *a;
+	const char *model_path;
+	quern_model *model;        /* float graph, plan with the configured widths */
+	quern_config *config;      /* of the tuning: rounding settled */
+	const quern_tune_options *options;
+	qn_unit *units;
+	size_t n, cap;
+	uint64_t other_bytes;      /* of constants that are no unit's weight */
+	uint64_t counted_weights, uncounted_bytes;
+	qn_streams streams;        /* exact: the float run; rounded: the runs that fork off it */
+	qn_samples *samples;
+	bool *logits;              /* by graph output */
+	bool any_logits;
+	qn_tensor **exact;         /* [batch][graph output] */
+	struct qn_checks *checks;  /* what allocations are executed on; NULL: nothing was opened yet */
+	struct qn_state *state;
+	bool kl;                   /* errors are divergences; else 1 - cosine */
+} qn_tuner;
+
+/* The error that the tuning minimizes. */
+static inline double qn_error_of(const qn_tuner *t, const qn_output_error *e) { return t->kl ? e->kl : e->cosine; }
+
+/* --- units.c: the plan's layers as units, each with the widths that its weight can have */
+qn_status qn_units_make(qn_tuner *t);
+/* The layers' widths and forms for the chosen candidates, in the plan of a model loaded from the same file and configuration. */
+qn_status qn_units_apply(const qn_tuner *t, quern_model *m);
+
+/* --- variant.c: the weight of a unit at some of its candidates, as the final rounding would have it but for what depends on the other layers. value[c] f32 [n, k];
+ * bias[c] f32 [n], or NULL: as it is. Inputs are read from the streams, which stand before the unit's first layer. */
+typedef struct qn_variant {
+	const qn_tensor *weight, *bias;
+} qn_variant;
+qn_status qn_variants_make(qn_tuner *t, const qn_unit *u, const bool *wanted, qn_arena *a, qn_variant *out);
+
+/* --- measure.c: fills the errors of all candidates */
+qn_status qn_measure(qn_tuner *t);
+
+/* --- outputs.c: how far outputs are from float */
+qn_status qn_outputs_begin(qn_tuner *t);
+typedef struct qn_output_sums {
+	double cosines, kl;
+	int64_t samples, rows;
+} qn_output_sums;
+/* Adds the outputs of one run; exact: those of the float run. */
+void qn_outputs_add(qn_tuner *t, const qn_tensor *exact, const qn_tensor *const *outputs, qn_output_sums *s);
+qn_output_error qn_outputs_error(const qn_output_sums *s);
+
+/* --- state.c: measured errors kept in a file, so that an interrupted tuning goes on where it was */
+qn_status qn_state_open(qn_tuner *t, const char *path, const char *key);
+qn_status qn_state_add(qn_tuner *t, size_t unit, const qn_candidate *c);
+void qn_state_remove(qn_tuner *t);
+
+/* --- solve.c: the choice of widths, and the curve */
+typedef struct qn_solution {
+	qn_frontier frontier;
+	qn_hull_point *hull;
+	size_t n_hull;
+	int *first;       /* candidates of the hull's first point */
+	size_t at;        /* the chosen point of the frontier */
+	double gap;       /* no allocation of these bytes has an error less than that of the point by more; 0: it is optimal */
+} qn_solution;
+void qn_solve(qn_tuner *t, qn_solution *s);
+void qn_solution_choose(qn_tuner *t, qn_solution *s, size_t point);
+/* The frontier's bytes are of units alone. */
+uint64_t qn_total_bytes(const qn_tuner *t, uint64_t of_units);
+double qn_bits_a_weight(const qn_tuner *t, uint64_t of_units);
+/* The budget of units for that of the options; false: none was given. */
+bool qn_budget(const qn_tuner *t, uint64_t *of_units);
+
+/* --- verify.c: the chosen widths compiled, and executed on the samples that the options name, or on those of the calibration */
+qn_status qn_verify(qn_tuner *t, qn_output_error *out);
+
+#endif

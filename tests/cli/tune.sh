@@ -1,0 +1,38 @@
+# tune: its usage, targets that cannot be met, files that are in the way, what it prints, and going on after an interruption.
+m=$MODELS/bytellama/model.onnx
+quern tune $m; echo "status $?"
+quern tune $m -o a.json; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --min-cosine 0.99; echo "status $?"
+quern tune $m -o a.json --max-size 3XB; echo "status $?"
+quern tune $m -o a.json --max-bits none; echo "status $?"
+quern tune $m -o a.json --min-cosine 1; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --check-points -1; echo "status $?"
+$PYTHON - <<'END'
+import numpy as np
+np.savez("good.npz", input_ids=np.arange(40, 104).reshape(2, 32), attention_mask=np.ones((2, 32), np.int64))
+END
+quern tune $m -o a.json --max-bits 5; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --calib good.npz --bits 8; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --calib good.npz --load-bits b.json; echo "status $?"
+quern tune $m -o good.npz --max-bits 5 --calib good.npz; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --calib good.npz --state a.json; echo "status $?"
+quern tune $m -o a.json --max-bits 4 --calib good.npz --state kept --bits ffn=4; echo "status $?"
+quern tune $m -o a.json --max-size 1000 --calib good.npz --state kept --bits ffn=4; echo "status $?"
+echo precious > mine
+quern tune $m -o a.json --max-bits 5 --calib good.npz --state mine; echo "status $?"
+cat mine
+quern tune $m -o a.json --max-bits 5.5 --calib good.npz --state kept --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8' > first; echo "status $?"
+quern tune $m -o b.json --max-bits 5.5 --calib good.npz --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8' --json > second; echo "status $?"
+cmp a.json b.json && echo same
+$PYTHON - <<'END'
+import json
+a, r = json.load(open("a.json")), json.load(open("second"))
+layers = {l["name"]: l for l in a["layers"]}
+print(layers["/m/model/layers.0/self_attn/q_proj/MatMul"]["weightBits"], layers["/m/model/layers.0/self_attn/q_proj/MatMul"]["origin"])
+print({l["weightBits"] for l in a["layers"] if l["role"] == "ffn"}, a["rounding"], "origins", sorted({l["origin"] for l in a["layers"]}))
+curve = r["tuning"]["curve"]
+print("curve", a["tuning"] == r["tuning"], all(x["bytes"] < y["bytes"] and x["error"] > y["error"] for x, y in zip(curve, curve[1:])), r["tuning"]["measure"])
+print("chosen", r["tuning"]["chosen"]["bits"] <= 5.5, "fixed", sum(u["fixed"] for u in r["layers"]), "of", len(r["layers"]))
+END
+tail -1 first | cut -c 1-8
+ls

@@ -1,0 +1,124 @@
+"""Tuned widths: what is resumed, interrupted or run on other threads gives the same file; the file does in the engine what the tuning says, and better than widths
+by role of the same size. The byte llama; and MiniLM where its weights are.
+"""
+import json, math, pathlib, shutil, signal, subprocess, tempfile, time
+from common import MODELS, Broken, Engine, Tally, compile_model, need, ort_session, quern, quern_path
+
+need("tract", "onnxruntime", "numpy")
+import numpy as np
+
+LLAMA, CALIB = MODELS / "bytellama" / "model.onnx", MODELS / "bytellama" / "calib"
+MINILM = MODELS / "minilm"
+WINDOW, WINDOWS, BATCH, FEW = 128, 32, 16, 8
+
+
+def tune(out, *flags, model=LLAMA, samples=None):
+    done = quern("tune", model, "-o", out, "--calib", samples or pathlib.Path(out).parent / "samples", "--quiet", *flags)
+    if done.returncode:
+        raise Broken(done.stderr.strip()[-500:])
+    return json.loads(pathlib.Path(out).read_text())
+
+
+def logits_of(run):
+    text = np.frombuffer((MODELS / "bytellama" / "valid.txt").read_bytes(), np.uint8).astype(np.int64)
+    ids = text[: WINDOW * WINDOWS].reshape(-1, WINDOW)
+    parts = [run([ids[at : at + BATCH], np.ones_like(ids[at : at + BATCH])]) for at in range(0, WINDOWS, BATCH)]
+    logits = np.concatenate(parts).astype(np.float64)
+    return logits - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True)) - logits.max(-1, keepdims=True)
+
+
+def divergence(exact, got):
+    return float((np.exp(exact) * (exact - got)).sum(-1).mean() / math.log(2))
+
+
+def interrupted(folder, reference):
+    """SIGINT once something was measured: only the state stays, and the same command ends as if nothing had been."""
+    out, state, samples = folder / "i.json", folder / "i.json.partial", folder / "samples"
+    command = [quern_path(), "tune", str(LLAMA), "-o", str(out), "--calib", str(samples), "--max-bits", "5.5", "--threads", "1"]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while child.poll() is None and not (state.exists() and state.read_text().count("\n") > 3):
+        time.sleep(0.005)
+    child.send_signal(signal.SIGINT)
+    message, code = child.stderr.read().decode(), child.wait()
+    left = sorted(p.name for p in folder.glob("i.json*"))
+    measured = state.read_text().count("\n") - 1 if state.exists() else 0
+    with open(state, "a") as f:
+        f.write("3 4 3f")  # a line that was cut
+    done = quern("tune", LLAMA, "-o", out, "--calib", samples, "--max-bits", "5.5")
+    good = code == 1 and "stopped" in message and left == ["i.json.partial"] and f"{measured} measured errors taken over" in done.stderr
+    good = good and out.read_bytes() == reference.read_bytes() and not state.exists()
+    return good, f"{measured} errors measured before the interruption, left: {left}"
+
+
+def other_samples(folder):
+    """A state of other samples is not taken."""
+    state = folder / "kept"
+    one = folder / "one.npz"
+    one.write_bytes(sorted(CALIB.glob("*.npz"))[0].read_bytes())
+    tune(folder / "x.json", "--max-bits", "5", "--state", state, samples=one)
+    first = state.read_text()
+    done = quern("tune", LLAMA, "-o", folder / "x.json", "--calib", folder / "samples", "--max-bits", "5", "--state", state, "--bits", "ffn=4,head=8,query=8,key=4")
+    return done.returncode == 0 and "measured anew" in done.stderr and state.read_text() != first, done.stderr.strip()[-100:]
+
+
+def llama(tally, engine, folder):
+    (folder / "samples").mkdir()
+    for path in sorted(CALIB.glob("*.npz"))[:FEW]:
+        shutil.copy(path, folder / "samples")
+    reference = folder / "t.json"
+    chosen = tune(reference, "--max-bits", "5.5", "--threads", "2", "--curve", folder / "c.json")
+    single = folder / "s.json"
+    tune(single, "--max-bits", "5.5", "--threads", "1")
+    tally.check(reference.read_bytes() == single.read_bytes(), "one thread or two, the same bytes")
+    tally.attempt("interrupted", lambda: interrupted(folder, reference))
+    tally.attempt("a state of other samples", lambda: other_samples(folder))
+    result = json.loads((folder / "c.json").read_text())
+    curve = result["tuning"]["curve"]
+    tally.check(all(a["bytes"] < b["bytes"] and a["error"] > b["error"] for a, b in zip(curve, curve[1:])), f"a curve of {len(curve)} points")
+    session = ort_session(LLAMA)
+    exact = logits_of(lambda feeds: session.run(None, dict(zip(("input_ids", "attention_mask"), feeds)))[0])
+
+    def score(name, *flags):
+        archive = folder / f"{name}.nnef.tgz"
+        compile_model(LLAMA, archive, "--calib", folder / "samples", *flags)
+        return divergence(exact, logits_of(lambda feeds: engine.run(archive, feeds)[0]))
+
+    tuned = score("tuned", "--load-bits", reference)
+    by_role = {roles: score("role", "--rounding", "gptq", "--bits", roles) for roles in ("ffn=4,query=8,key=8,value=8,output=8,head=8",)}
+    bits = chosen["tuning"]["chosen"]["bits"]
+    tally.check(bits <= 5.5 and tuned < min(by_role.values()), f"{bits:.3f} bits: divergence {tuned:.6f} bits a byte; by role {by_role}")
+    least = tune(folder / "m.json", "--min-cosine", "0.9995")
+    measured = least["tuning"]["chosen"]["measured"]
+    tally.check(measured <= 5e-4 and least["tuning"]["chosen"]["bits"] < 8, f"a cosine of {1 - measured:.6f} executed at {least['tuning']['chosen']['bits']:.3f} bits")
+
+
+def minilm(tally, engine, folder):
+    from minilm import pooled
+
+    state = folder / "state"
+    for bits, least in ((5.0, 0.9960), (5.5, 0.9970), (7.0, 0.9985)):
+        allocation, archive = folder / "a.json", folder / "a.nnef.tgz"
+
+        def measure():
+            tune(allocation, "--max-bits", str(bits), "--state", state, model=MINILM / "minilm.onnx", samples=MINILM / "calib")
+            compile_model(MINILM / "minilm.onnx", archive, "--load-bits", allocation, "--calib", MINILM / "calib", "--rounding", "gptq")
+            value = pooled(engine, archive)
+            return value >= least, f"{value:.6f} in {archive.stat().st_size / 1e6:.1f} MB"
+
+        tally.attempt(f"MiniLM at {bits} bits a weight", measure)
+
+
+def main():
+    tally, engine = Tally(), Engine()
+    with tempfile.TemporaryDirectory() as name:
+        llama(tally, engine, pathlib.Path(name))
+        if (MINILM / "model.safetensors").exists():
+            minilm(tally, engine, pathlib.Path(name))
+        else:
+            print("SKIP MiniLM: its weights are not here; models/fetch_minilm fetches them")
+    engine.close()
+    tally.end()
+
+
+if __name__ == "__main__":
+    main()
