@@ -47,6 +47,6 @@ const char *qn_emit_dim(qn_emit *e, qn_dim d);                       /* "B*S" */
 const char *qn_emit_shape(qn_emit *e, const qn_shape *s);            /* "[B, S, 64]" */
 const char *qn_emit_ints(qn_emit *e, const int64_t *v, int n);       /* "[0, 2, 1]" */
 const char *qn_emit_float(qn_emit *e, double v);                     /* reads back exactly as f32, always with a point or exponent */
-const char *qn_emit_dtype(qn_dtype t);                               /* 'f32' without quotes: f32 */
+const char *qn_emit_dtype(qn_dtype t);                               /* 'f32' without quotes: f32; small types by their plain type */
 
 #endif

@@ -127,7 +127,7 @@ qn_status qn_exec_node_into(qn_ctx *ctx, qn_dims *dims, const qn_node *n, const 
 		*undecided = false;
 	if (!n->op->eval)
 		QN_OP_FAIL(&c, QUERN_ERR_UNSUPPORTED, "this operator cannot be run here");
-	QN_TRY(n->op->infer(&c));
+	QN_TRY(qn_call_infer(&c));
 	bool with_dims = promote_dims(n, args, scratch);
 	if (!demote_dims(n, args, scratch)) {
 		c.undecided = true;

@@ -86,7 +86,10 @@ static qn_status write_member(qn_ctx *ctx, struct archive *w, const char *name, 
 	qn_arena_init(&a, ctx);
 	const void *file = NULL;
 	size_t n = 0;
-	qn_status status = qn_npy_encode(ctx, &a, name, t, &file, &n);
+	if (qn_dtype_is_small(t->type))
+		qn_log(ctx, QUERN_LOG_INFO, "array '%s' is of type %s, which NumPy does not have: written as %s", name, qn_dtype_name(t->type),
+			qn_dtype_name(qn_dtype_plain(t->type)));
+	qn_status status = qn_npy_encode(ctx, &a, name, qn_tensor_plain(&a, t), &file, &n);
 	struct archive_entry *e = archive_entry_new();
 	if (status == QUERN_OK) {
 		archive_entry_set_pathname_utf8(e, qn_arena_printf(&a, "%s.npy", name));

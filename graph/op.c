@@ -155,6 +155,16 @@ qn_status qn_call_broadcast(qn_call *c, const qn_shape *a, const qn_shape *b, qn
 	return QUERN_OK;
 }
 
+qn_status qn_call_infer(qn_call *c)
+{
+	for (int i = 0; i < c->node->n_in && !(c->node->op->traits & QN_SMALL); i++)
+		if (qn_call_has(c, i) && qn_dtype_is_small(c->in[i].type))
+			QN_OP_FAIL(c, QUERN_ERR_UNSUPPORTED,
+				"input %d is of type %s, which this operator does not take: Cast or DequantizeLinear first", i,
+				qn_dtype_name(c->in[i].type));
+	return c->node->op->infer(c);
+}
+
 qn_status qn_infer_same(qn_call *c)
 {
 	c->out[0].type = c->in[0].type;

@@ -37,6 +37,7 @@ enum {
 	QN_RANDOM = 1u << 3,        /* never folded */
 	QN_LAYOUT = 1u << 4,        /* a view or a permutation: element values do not change (Reshape, Transpose, Squeeze, Expand ...) */
 	QN_CONVOLUTION = 1u << 6,   /* slides a kernel [out, in, ...]; the output's channels are axis 1 */
+	QN_SMALL = 1u << 7,         /* takes the small types: moves elements, or converts them (Reshape, Gather, Cast, DequantizeLinear ...) */
 	QN_SUBGRAPH = 1u << 5       /* has graph attributes (If) */
 };
 
@@ -105,6 +106,8 @@ qn_status qn_call_data_dependent(qn_call *c, int i, const char *what);
 qn_status qn_call_broadcast(qn_call *c, const qn_shape *a, const qn_shape *b, qn_shape *out);
 /* Requires equality of two dims, binding symbols where that settles it; `what` names them in the message. */
 qn_status qn_call_equate(qn_call *c, qn_dim a, qn_dim b, const char *what);
+/* The row's infer, after the check that inputs of small types come to rows with QN_SMALL alone. */
+qn_status qn_call_infer(qn_call *c);
 /* Output 0 has the type and the shape of input 0. */
 qn_status qn_infer_same(qn_call *c);
 /* Output 0: type of input 0, broadcast of all inputs. */

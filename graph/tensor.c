@@ -31,6 +31,16 @@ static const struct {
 	[QN_Q4_0] = {"q4_0", 0, 1},
 	[QN_Q8_1] = {"q8_1", 0, 1},
 	[QN_DIM] = {"dim", sizeof(qn_dim), alignof(qn_dim)},
+	[QN_I4] = {"int4", 1, 1},
+	[QN_I2] = {"int2", 1, 1},
+	[QN_U4] = {"uint4", 1, 1},
+	[QN_U2] = {"uint2", 1, 1},
+	[QN_F8E4M3FN] = {"float8e4m3fn", 1, 1},
+	[QN_F8E4M3FNUZ] = {"float8e4m3fnuz", 1, 1},
+	[QN_F8E5M2] = {"float8e5m2", 1, 1},
+	[QN_F8E5M2FNUZ] = {"float8e5m2fnuz", 1, 1},
+	[QN_F8E8M0] = {"float8e8m0", 1, 1},
+	[QN_F4E2M1] = {"float4e2m1", 1, 1},
 };
 
 static bool known_type(qn_dtype t)
@@ -167,7 +177,11 @@ static float block_value(const uint8_t *data, qn_dtype type, int64_t i)
 static number load(const void *data, qn_dtype type, int64_t i)
 {
 	number n = {REAL, 0, 0, 0};
-	switch (type) {
+	if (qn_dtype_is_small_float(type)) {
+		n.f = qn_small_value(type, ((const uint8_t *)data)[i]);
+		return n;
+	}
+	switch (qn_dtype_plain(type)) {
 	case QN_F32:
 		LOAD(float, f);
 		return n;
@@ -192,7 +206,7 @@ static number load(const void *data, qn_dtype type, int64_t i)
 		break;
 	}
 	n.kind = SIGNED;
-	switch (type) {
+	switch (qn_dtype_plain(type)) {
 	case QN_I8:
 		LOAD(int8_t, i);
 		break;
@@ -272,9 +286,21 @@ static float round_to_odd(double v)
 	return f;
 }
 
+static void store_small(uint8_t *at, qn_dtype type, number n)
+{
+	if (qn_dtype_is_small_float(type))
+		*at = qn_small_code(type, as_real(n), true, QN_ROUND_UP);
+	else
+		*at = n.kind == REAL && !isfinite(n.f) ? 0 : qn_small_int(type, as_bits(n, QN_I64));
+}
+
 static void store(void *data, qn_dtype type, int64_t i, number n)
 {
 	char *at = (char *)data + (size_t)i * types[type].size;
+	if (qn_dtype_is_small(type)) {
+		store_small((uint8_t *)at, type, n);
+		return;
+	}
 	switch (type) {
 	case QN_F64: {
 		double v = as_real(n);

@@ -61,11 +61,12 @@ static qn_status run(quern_runner *r, qn_arena *a, const qn_tensor **in, qn_tens
 	return qn_exec_run(r->ctx, r->graph, in, a, out, NULL, NULL);
 }
 
-/* int32 and int64 are accepted alike where the graph takes the other. */
+/* int32 and int64 are accepted alike where the graph takes the other, and the plain type where it takes a small one. */
 static const qn_tensor *as_type(qn_arena *a, const qn_tensor *t, qn_dtype want)
 {
 	bool ints = (t->type == QN_I32 || t->type == QN_I64) && (want == QN_I32 || want == QN_I64);
-	if (t->type == want || !ints)
+	bool plain = qn_dtype_is_small(want) && t->type == qn_dtype_plain(want);
+	if (t->type == want || (!ints && !plain))
 		return t;
 	qn_tensor *r = qn_tensor_new(a, want, t->rank, t->dim);
 	qn_convert(t->data, t->type, (void *)(uintptr_t)r->data, want, qn_tensor_count(t));

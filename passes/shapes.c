@@ -186,7 +186,7 @@ static qn_status infer(qn_graph *g, qn_node *n, bool *known)
 	qn_call c = {.ctx = g->ctx, .node = n, .dims = g->dims, .scratch = g->arena, .threads = g->ctx->threads, .in = in, .out = out};
 	for (int i = 0; i < n->n_out; i++)
 		out[i].shape.rank = -1;
-	QN_TRY(n->op->infer(&c));
+	QN_TRY(qn_call_infer(&c));
 	for (int i = 0; i < n->n_out; i++)
 		if (n->out[i]) {
 			n->out[i]->fact = out[i];

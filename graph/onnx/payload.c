@@ -28,16 +28,16 @@ static const type_row types[] = {
 	[14] = {"complex64", QN_NONE, 0, NO_DATA, 0, 0},
 	[15] = {"complex128", QN_NONE, 0, NO_DATA, 0, 0},
 	[16] = {"bfloat16", QN_BF16, 16, INT32_DATA, 0, UINT16_MAX},
-	[17] = {"float8e4m3fn", QN_NONE, 0, NO_DATA, 0, 0},
-	[18] = {"float8e4m3fnuz", QN_NONE, 0, NO_DATA, 0, 0},
-	[19] = {"float8e5m2", QN_NONE, 0, NO_DATA, 0, 0},
-	[20] = {"float8e5m2fnuz", QN_NONE, 0, NO_DATA, 0, 0},
-	[21] = {"uint4", QN_U8, 4, INT32_DATA, INT8_MIN, UINT8_MAX},
-	[22] = {"int4", QN_I8, 4, INT32_DATA, INT8_MIN, UINT8_MAX},
-	[23] = {"float4e2m1", QN_NONE, 0, NO_DATA, 0, 0},
-	[24] = {"float8e8m0", QN_NONE, 0, NO_DATA, 0, 0},
-	[25] = {"uint2", QN_U8, 2, INT32_DATA, INT8_MIN, UINT8_MAX},
-	[26] = {"int2", QN_I8, 2, INT32_DATA, INT8_MIN, UINT8_MAX},
+	[17] = {"float8e4m3fn", QN_F8E4M3FN, 8, INT32_DATA, 0, UINT8_MAX},
+	[18] = {"float8e4m3fnuz", QN_F8E4M3FNUZ, 8, INT32_DATA, 0, UINT8_MAX},
+	[19] = {"float8e5m2", QN_F8E5M2, 8, INT32_DATA, 0, UINT8_MAX},
+	[20] = {"float8e5m2fnuz", QN_F8E5M2FNUZ, 8, INT32_DATA, 0, UINT8_MAX},
+	[21] = {"uint4", QN_U4, 4, INT32_DATA, INT8_MIN, UINT8_MAX},
+	[22] = {"int4", QN_I4, 4, INT32_DATA, INT8_MIN, UINT8_MAX},
+	[23] = {"float4e2m1", QN_F4E2M1, 4, INT32_DATA, INT8_MIN, UINT8_MAX},
+	[24] = {"float8e8m0", QN_F8E8M0, 8, INT32_DATA, 0, UINT8_MAX},
+	[25] = {"uint2", QN_U2, 2, INT32_DATA, INT8_MIN, UINT8_MAX},
+	[26] = {"int2", QN_I2, 2, INT32_DATA, INT8_MIN, UINT8_MAX},
 	[27] = {"float6e2m3", QN_NONE, 0, NO_DATA, 0, 0},
 	[28] = {"float6e3m2", QN_NONE, 0, NO_DATA, 0, 0},
 };
@@ -53,7 +53,7 @@ qn_dtype qn_payload_type(int onnx_type, const char **name)
 {
 	const type_row *row = row_of(onnx_type);
 	*name = row ? row->name : "unknown";
-	return row && row->bits >= 8 ? row->type : QN_NONE;
+	return row ? row->type : QN_NONE;
 }
 
 const char *qn_payload_refusal(qn_loader *ld, const char *subject, const Qn__TensorProto *t)
@@ -101,7 +101,7 @@ static const void *from_bytes(qn_loader *ld, const type_row *row, const uint8_t 
 {
 	if (row->bits < 8) {
 		uint8_t *data = qn_arena_array(ld->a, (size_t)count, 1);
-		unpack_bits(src, row->bits, row->type == QN_I8, count, data);
+		unpack_bits(src, row->bits, row->type == QN_I4 || row->type == QN_I2, count, data);
 		return data;
 	}
 	bool clean = true;

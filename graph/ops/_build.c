@@ -224,7 +224,9 @@ void qn_build_split(const qn_build *b, const char *label, qn_value *x, int64_t a
 static int64_t onnx_code(qn_dtype t)
 {
 	static const int8_t codes[QN_DTYPE_COUNT] = {[QN_F32] = 1, [QN_U8] = 2, [QN_I8] = 3, [QN_U16] = 4, [QN_I16] = 5, [QN_I32] = 6,
-		[QN_I64] = 7, [QN_BOOL] = 9, [QN_F16] = 10, [QN_F64] = 11, [QN_U32] = 12, [QN_U64] = 13, [QN_BF16] = 16};
+		[QN_I64] = 7, [QN_BOOL] = 9, [QN_F16] = 10, [QN_F64] = 11, [QN_U32] = 12, [QN_U64] = 13, [QN_BF16] = 16,
+		[QN_F8E4M3FN] = 17, [QN_F8E4M3FNUZ] = 18, [QN_F8E5M2] = 19, [QN_F8E5M2FNUZ] = 20, [QN_U4] = 21, [QN_I4] = 22, [QN_F4E2M1] = 23,
+		[QN_F8E8M0] = 24, [QN_U2] = 25, [QN_I2] = 26};
 	return codes[t];
 }
 

@@ -8,6 +8,10 @@ bool qn_quant_range(qn_dtype t, int64_t *low, int64_t *high)
 	case QN_U8: *low = 0, *high = UINT8_MAX; return true;
 	case QN_I16: *low = INT16_MIN, *high = INT16_MAX; return true;
 	case QN_U16: *low = 0, *high = UINT16_MAX; return true;
+	case QN_I4: *low = -8, *high = 7; return true;
+	case QN_U4: *low = 0, *high = 15; return true;
+	case QN_I2: *low = -2, *high = 1; return true;
+	case QN_U2: *low = 0, *high = 3; return true;
 	case QN_I32: *low = INT32_MIN, *high = INT32_MAX; return true;
 	default: return false;
 	}
@@ -54,20 +58,16 @@ qn_status qn_call_quant_check(qn_call *c, int i, const qn_dim *dim)
 	return qn_call_equate(c, c->in[i].shape.dim[0], *dim, "the quantization parameters and their axis");
 }
 
-qn_dtype qn_quant_output_type(int64_t onnx_type, int64_t *low, int64_t *high)
+qn_dtype qn_quant_output_type(int64_t onnx_type)
 {
-	static const struct {
-		int number;
-		qn_dtype type;
-		int low, high;
-	} known[] = {{2, QN_U8, 0, 255}, {3, QN_I8, -128, 127}, {4, QN_U16, 0, 65535}, {5, QN_I16, -32768, 32767}, {21, QN_U8, 0, 15},
-		{22, QN_I8, -8, 7}, {25, QN_U8, 0, 3}, {26, QN_I8, -2, 1}};
-	for (size_t i = 0; i < QN_LEN(known); i++)
-		if (known[i].number == onnx_type) {
-			*low = known[i].low, *high = known[i].high;
-			return known[i].type;
-		}
-	return QN_NONE;
+	static const qn_dtype types[] = {[2] = QN_U8, [3] = QN_I8, [4] = QN_U16, [5] = QN_I16, [17] = QN_F8E4M3FN, [18] = QN_F8E4M3FNUZ,
+		[19] = QN_F8E5M2, [20] = QN_F8E5M2FNUZ, [21] = QN_U4, [22] = QN_I4, [23] = QN_F4E2M1, [25] = QN_U2, [26] = QN_I2};
+	return onnx_type > 0 && onnx_type < (int64_t)QN_LEN(types) ? types[onnx_type] : QN_NONE;
+}
+
+bool qn_quant_is_float(qn_dtype t)
+{
+	return qn_dtype_is_small_float(t) && t != QN_F8E8M0;
 }
 
 qn_status qn_blocks_infer(qn_call *c)

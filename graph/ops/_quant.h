@@ -39,8 +39,10 @@ static inline int64_t qn_blocks_at(const qn_blocks *b, int64_t i)
 /* A scale or zero point as an f32 expression that broadcasts against rank `rank` with its elements on `axis`. Constants become variables
  * of that shape. */
 const char *qn_quant_param(qn_emit *e, qn_value *v, const char *label, int rank, int axis);
-/* The type that an ONNX type number of the output_dtype attribute stands for, with its range; QN_NONE when unknown or absent (0). */
-qn_dtype qn_quant_output_type(int64_t onnx_type, int64_t *low, int64_t *high);
+/* The quantized type that an ONNX type number of the output_dtype attribute stands for; QN_NONE when unknown or absent (0). */
+qn_dtype qn_quant_output_type(int64_t onnx_type);
+/* A small float that holds quantized values: rounded and not shifted, as its zero point is 0. */
+bool qn_quant_is_float(qn_dtype t);
 /* Inputs 0, 1 and 2 of a quantization as f32 expressions that broadcast (zero is NULL where absent). Where scales belong to blocks, the
  * axis is cut in two, and the result must be reshaped back (`blocked`); uneven blocks fail. */
 typedef struct qn_quant_parts {

@@ -13,7 +13,9 @@ static qn_status infer(qn_call *c)
 static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 {
 	qn_build build = {g, n}, *b = &build;
-	qn_build_give(b, 0, qn_build_cast(b, "cast", n->in[0], n->in[1]->fact.type));
+	qn_value *y = qn_build_cast(b, "cast", n->in[0], n->in[1]->fact.type);
+	qn_cast_copy_rules(g, n, y->producer);
+	qn_build_give(b, 0, y);
 	*done = true;
 	return QUERN_OK;
 }
@@ -22,7 +24,7 @@ const qn_op qn_op_cast_like = {
 	.name = "CastLike",
 	.min_in = 2,
 	.max_in = 2,
-	.traits = QN_KEEPS_WEIGHT,
+	.traits = QN_KEEPS_WEIGHT | QN_SMALL,
 	.dims_in = 1,
 	.infer = infer,
 	.eval = qn_cast_eval,

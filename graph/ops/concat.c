@@ -76,4 +76,5 @@ static qn_status emit(qn_emit *e)
 }
 
 const qn_op qn_op_concat = {
-	.name = "Concat", .since = 4, .min_in = 1, .max_in = -1, .dims_in = 0xffffffffu, .infer = infer, .eval = eval, .emit = emit};
+	.name = "Concat", .since = 4, .min_in = 1, .max_in = -1, .traits = QN_SMALL, .dims_in = 0xffffffffu,
+	.infer = infer, .eval = eval, .emit = emit};

@@ -66,7 +66,7 @@ static void dequantize_run(const layout *l, int64_t r, int64_t from, int64_t to,
 	const uint8_t *data = (const uint8_t *)l->data->data + r * l->row_bytes;
 	float scale = (float)qn_tensor_get(l->scales, at), zero = (float)zero_of(l, at);
 	for (int64_t i = from; i < to; i++) {
-		float q = l->data->type == QN_I8 ? (float)((const int8_t *)data)[i] : (float)unpack(data, i, l->bits);
+		float q = qn_dtype_plain(l->data->type) == QN_I8 ? (float)((const int8_t *)data)[i] : (float)unpack(data, i, l->bits);
 		float y = (q - zero) * scale;
 		if (type == QN_F32)
 			((float *)out)[r * l->width + i] = y;
@@ -143,7 +143,7 @@ const qn_op qn_op_dequantize_blocks = {
 	.domain = "quern",
 	.min_in = 2,
 	.max_in = 3,
-	.traits = QN_KEEPS_WEIGHT,
+	.traits = QN_KEEPS_WEIGHT | QN_SMALL,
 	.infer = infer,
 	.eval = eval,
 };

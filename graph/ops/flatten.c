@@ -22,7 +22,7 @@ static qn_status infer(qn_call *c)
 const qn_op qn_op_flatten = {.name = "Flatten",
 	.min_in = 1,
 	.max_in = 1,
-	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT,
+	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT | QN_SMALL,
 	.dims_in = 1,
 	.infer = infer,
 	.eval = qn_move_copy_eval,

@@ -114,4 +114,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_gather = {.name = "Gather", .min_in = 2, .max_in = 2, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_gather = {
+	.name = "Gather", .min_in = 2, .max_in = 2, .traits = QN_SMALL, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};

@@ -22,11 +22,11 @@ static qn_status lower(qn_graph *g, qn_node *n, bool *done)
 	QN_TRY(qn_build_rank(b, DATA, "data", 1, QN_MAX_RANK));
 	int rank = n->in[DATA]->fact.shape.rank, bits = (int)qn_node_int(n, "bits", 4);
 	QN_TRY(qn_build_rank(b, SCALES, "scales", rank, rank));
-	qn_dtype type = n->in[DATA]->fact.type;
+	qn_dtype type = n->in[DATA]->fact.type, plain = qn_dtype_plain(type);
 	int64_t axis = qn_node_int(n, "quantize_axis", 1), gather = qn_node_int(n, "gather_axis", 0);
 	axis += axis < 0 ? rank : 0;
 	gather += gather < 0 ? rank : 0;
-	if ((type != QN_U8 && type != QN_I8) || (bits != 2 && bits != 4 && bits != 8) || axis < 0 || axis >= rank || gather < 0 ||
+	if ((plain != QN_U8 && plain != QN_I8) || (bits != 2 && bits != 4 && bits != 8) || axis < 0 || axis >= rank || gather < 0 ||
 		gather >= rank)
 		return qn_build_fail(b, QUERN_ERR_UNSUPPORTED,
 			"a table of %s with bits = %d, quantize_axis = %lld, gather_axis = %lld is not supported", qn_dtype_name(type),

@@ -59,4 +59,4 @@ static qn_status emit(qn_emit *e)
 }
 
 const qn_op qn_op_gather_elements = {
-	.name = "GatherElements", .min_in = 2, .max_in = 2, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};
+	.name = "GatherElements", .min_in = 2, .max_in = 2, .traits = QN_SMALL, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};

@@ -49,4 +49,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_shape = {.name = "Shape", .min_in = 1, .max_in = 1, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_shape = {
+	.name = "Shape", .min_in = 1, .max_in = 1, .traits = QN_SMALL, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};

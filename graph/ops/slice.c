@@ -221,4 +221,5 @@ static qn_status emit(qn_emit *e)
 	return QUERN_OK;
 }
 
-const qn_op qn_op_slice = {.name = "Slice", .min_in = 1, .max_in = 5, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};
+const qn_op qn_op_slice = {
+	.name = "Slice", .min_in = 1, .max_in = 5, .traits = QN_SMALL, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};

@@ -107,4 +107,5 @@ static qn_status emit(qn_emit *e)
 }
 
 const qn_op qn_op_split = {
-	.name = "Split", .min_in = 1, .max_in = 2, .max_out = -1, .dims_in = 1, .infer = infer, .eval = eval, .emit = emit};
+	.name = "Split", .min_in = 1, .max_in = 2, .max_out = -1, .traits = QN_SMALL, .dims_in = 1,
+	.infer = infer, .eval = eval, .emit = emit};

@@ -55,7 +55,7 @@ static qn_status emit(qn_emit *e)
 const qn_op qn_op_squeeze = {.name = "Squeeze",
 	.min_in = 1,
 	.max_in = 2,
-	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT,
+	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT | QN_SMALL,
 	.dims_in = 1,
 	.infer = infer,
 	.eval = qn_move_copy_eval,

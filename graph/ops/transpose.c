@@ -63,7 +63,7 @@ static qn_status emit(qn_emit *e)
 const qn_op qn_op_transpose = {.name = "Transpose",
 	.min_in = 1,
 	.max_in = 1,
-	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT,
+	.traits = QN_LAYOUT | QN_KEEPS_WEIGHT | QN_SMALL,
 	.dims_in = 1,
 	.infer = infer,
 	.eval = eval,

@@ -169,6 +169,9 @@ static const char *at_rank(qn_emitter *em, const qn_stored *s, int rank)
 
 static qn_status constant(qn_emitter *em, const char *name, const qn_tensor *t, int rank, bool plain, qn_value *v, const char **out)
 {
+	if (qn_dtype_is_small_float(t->type))
+		v = NULL; /* its bytes are not those that are stored */
+	t = qn_tensor_plain(&em->weight, t);
 	*out = literal(em, t, rank, plain);
 	if (*out)
 		return QUERN_OK;

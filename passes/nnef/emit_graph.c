@@ -76,9 +76,21 @@ static qn_status check_fact(qn_emitter *em, const qn_value *v)
 }
 
 /* --- inputs and outputs --------------------------------------------------------------------------------------------- */
+/* Small types live inside a graph, in the plain type that holds them; a host could not tell what it is given. */
+static qn_status check_port(qn_emitter *em, const qn_value *v, const char *what, const char *name)
+{
+	if (!qn_dtype_is_small(v->fact.type))
+		return QUERN_OK;
+	const char *node = v->producer ? qn_arena_printf(em->arena, " (of node '%s')", v->producer->name) : "";
+	QN_FAIL(em->base.ctx, QUERN_ERR_UNSUPPORTED,
+		"%s '%s'%s is of type %s, which the engine does not have: Cast or DequantizeLinear inside the model", what, name, node,
+		qn_dtype_name(v->fact.type));
+}
+
 static qn_status emit_input(qn_emitter *em, qn_value *v)
 {
 	QN_TRY(check_fact(em, v));
+	QN_TRY(check_port(em, v, "input", v->name));
 	qn_emitted *x = &em->values[v->id];
 	const char *shape = qn_emit_shape(&em->base, &v->fact.shape);
 	qn_dtype t = v->fact.type;
@@ -248,6 +260,8 @@ static qn_status emit_all(qn_emitter *em, qn_graph *g)
 	name_ports(em, g, out_ids);
 	for (int i = 0; i < g->n_inputs; i++)
 		QN_TRY(emit_input(em, g->inputs[i]));
+	for (int i = 0; i < g->n_outputs; i++)
+		QN_TRY(check_port(em, g->outputs[i], "output", g->output_names[i]));
 	QN_TRY(emit_nodes(em, g));
 	QN_TRY(emit_copies(em, g, out_ids));
 	return write_document(em, g, out_ids);

@@ -93,7 +93,7 @@ const char *qn_emit_float(qn_emit *e, double v)
 	return strpbrk(s, ".e") ? s : qn_arena_printf(e->arena, "%s.0", s);
 }
 
-const char *qn_emit_dtype(qn_dtype t) { return qn_dtype_name(t); }
+const char *qn_emit_dtype(qn_dtype t) { return qn_dtype_name(qn_dtype_plain(t)); }
 
 void qn_emit_quantization(qn_emit *e, const char *id, float scale, int zero_point)
 {

@@ -31,13 +31,13 @@ REASONS = [
     ("the command crashed", r"^quern ended with"),
     ("the engine refuses the archive", r"^the engine: "),
     ("the engine panics", r"^the engine panicked"),
-    ("an element type that the archive stores as a wider one (4 and 2 bits)", r"^differs: output . is u?int8, expected u?int[24]"),
     ("another result", r"^differs"),
     ("an operator that quern does not know", r"operators? (is|are) not supported"),
     ("an operator that the engine has no form for", r"without an NNEF form|the engine samples images|column-major"),
     ("training mode", r"training_mode"),
     ("an opset before 7", r"is the oldest that is supported"),
-    ("an element type that quern refuses (strings, floats and integers below 8 bits, 8-bit floats)", r"is of type|an element type that is not supported"),
+    ("an element type that the engine does not have (8- and 4-bit floats, integers below 8 bits)", r"is of type \w+, which the engine does not have|the engine has no conversion to u?(int|float)[248]"),
+    ("an element type that quern refuses (strings, complex numbers, 6-bit floats)", r"is of type|an element type that is not supported"),
     ("a shape that depends on the data", r"depends on the data"),
 ]
 

@@ -17,7 +17,7 @@
 #include "graph/op.h"
 
 /* ONNX data types and attribute kinds */
-enum { F32 = 1, U8, I8, U16, I16, I32, I64, STRING, BOOL, F16, F64, U32, U64, C64, C128, BF16, F8 = 17, U4 = 21, I4, U2 = 25, I2 };
+enum { F32 = 1, U8, I8, U16, I16, I32, I64, STRING, BOOL, F16, F64, U32, U64, C64, C128, BF16, F8 = 17, U4 = 21, I4, F4, U2 = 25, I2, F6 };
 enum { A_FLOAT = 1, A_INT, A_STRING, A_TENSOR, A_GRAPH, A_FLOATS, A_INTS, A_STRINGS, A_SPARSE = 11 };
 enum { GRAPH_NODE = 1, GRAPH_INIT = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, GRAPH_SPARSE = 15 };
 enum { MODEL_FUNCTION = 25 };

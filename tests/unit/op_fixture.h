@@ -211,7 +211,7 @@ static inline qn_fact op_fact(qn_dtype type, const char *s)
 static inline qn_status op_infer(const qn_node *n, const qn_fact *in, qn_fact *out)
 {
 	qn_call c = {.ctx = &ctx, .node = n, .dims = graph->dims, .scratch = &arena, .threads = 1, .in = in, .out = out};
-	return n->op->infer(&c);
+	return qn_call_infer(&c);
 }
 
 #endif

@@ -95,12 +95,15 @@ static void every_type_typed(void **state)
 static void packed_elements(void **state)
 {
 	(void)state;
-	check(raw("w", I4, "3", (uint8_t[]){0x8f, 0x07}, 2), QN_I8, WANT(-1, -8, 7));
-	check(raw("w", U4, "3", (uint8_t[]){0x8f, 0x07}, 2), QN_U8, WANT(15, 8, 7));
-	check(raw("w", I2, "5", (uint8_t[]){0xe4, 0x02}, 2), QN_I8, WANT(0, 1, -2, -1, -2));
-	check(raw("w", U2, "5", (uint8_t[]){0xe4, 0x02}, 2), QN_U8, WANT(0, 1, 2, 3, 2));
-	check(typed(I4, "3", 5, true, INTS(0x8f, 0x07)), QN_I8, WANT(-1, -8, 7));
-	check(typed(U4, "3", 5, false, INTS(-113, 7)), QN_U8, WANT(15, 8, 7)); /* the byte 0x8f as a signed number */
+	check(raw("w", I4, "3", (uint8_t[]){0x8f, 0x07}, 2), QN_I4, WANT(-1, -8, 7));
+	check(raw("w", U4, "3", (uint8_t[]){0x8f, 0x07}, 2), QN_U4, WANT(15, 8, 7));
+	check(raw("w", I2, "5", (uint8_t[]){0xe4, 0x02}, 2), QN_I2, WANT(0, 1, -2, -1, -2));
+	check(raw("w", U2, "5", (uint8_t[]){0xe4, 0x02}, 2), QN_U2, WANT(0, 1, 2, 3, 2));
+	check(raw("w", F8, "2", (uint8_t[]){0x38, 0xfe}, 2), QN_F8E4M3FN, WANT(1, -448));
+	check(typed(F8, "1", 5, true, INTS(0x30)), QN_F8E4M3FN, WANT(0.5));
+	check(raw("w", F4, "3", (uint8_t[]){0x9f, 0x02}, 2), QN_F4E2M1, WANT(-6, -0.5, 1));
+	check(typed(I4, "3", 5, true, INTS(0x8f, 0x07)), QN_I4, WANT(-1, -8, 7));
+	check(typed(U4, "3", 5, false, INTS(-113, 7)), QN_U4, WANT(15, 8, 7)); /* the byte 0x8f as a signed number */
 	refuses(using(raw("w", I4, "3", "\1", 1), "w"), "'w'", "1 bytes", "need 2");
 	refuses(using(typed(U4, "4", 5, true, INTS(3)), "w"), "'w'", "1 entries", "needs 2");
 }
@@ -116,6 +119,7 @@ static void entries_out_of_range(void **state)
 	refuses(using(typed(F16, "1", 5, true, INTS(65536)), "w"), "65536", "float16");
 	refuses(using(typed(U32, "1", 11, true, INTS(4294967296)), "w"), "4294967296", "uint32");
 	refuses(using(typed(U4, "1", 5, true, INTS(256)), "w"), "256", "uint4");
+	refuses(using(typed(F8, "1", 5, true, INTS(-1)), "w"), "-1", "float8e4m3fn");
 }
 
 static void wrong_field(void **state)
@@ -132,7 +136,7 @@ static void empty_tensors(void **state)
 	check(raw("w", F32, "0,64", "", 0), QN_F32, 0, NULL);
 	check(tensor("w", F32, "0,64"), QN_F32, 0, NULL);
 	assert_null(content("w")->data);
-	check(tensor("w", I4, "0"), QN_I8, 0, NULL);
+	check(tensor("w", I4, "0"), QN_I4, 0, NULL);
 	refuses(using(raw("w", F32, "0", "\0\0\0", 4), "w"), "'w'", "4 bytes", "need 0");
 	pb t = tensor("w", F32, "1"); /* empty raw data beside a typed field: some writers set both */
 	pb_bytes(&t, 9, "", 0);
@@ -171,7 +175,7 @@ static void types_that_graphs_cannot_hold(void **state)
 {
 	(void)state;
 	refuses(using(tensor("w", STRING, "1"), "w"), "node 'id'", "tensor 'w'", "string");
-	refuses(using(raw("w", F8, "1", "\0", 1), "w"), "tensor 'w'", "float8e4m3fn");
+	refuses(using(raw("w", F6, "1", "\0", 1), "w"), "tensor 'w'", "float6e2m3");
 	refuses(using(raw("w", C64, "1", "\0\0\0\0\0\0\0", 8), "w"), "tensor 'w'", "complex64");
 	refuses(using(tensor("w", 0, "1"), "w"), "'w'", "unknown data type 0");
 	refuses(using(tensor("w", 99, "1"), "w"), "'w'", "unknown data type 99");
