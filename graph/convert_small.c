@@ -28,7 +28,10 @@ static const struct form {
 
 enum { E8M0_BIAS = 127, E8M0_NAN = 255 };
 
-static int all_ones(const struct form *f) { return (1 << (f->exponent + f->mantissa)) - 1; }
+static int all_ones(const struct form *f)
+{
+	return (1 << (f->exponent + f->mantissa)) - 1;
+}
 
 /* The largest finite code without its sign. */
 static int largest(const struct form *f)

@@ -11,7 +11,7 @@ static const struct known {
 	qn_dtype type;
 	int codes, exponent_bits, bias; /* codes of either sign together */
 	double largest;
-	int infinite, nan;              /* codes of +inf (-1: none) and of a NaN */
+	int infinite, nan; /* codes of +inf (-1: none) and of a NaN */
 	bool minus_zero;
 } floats[] = {
 	{QN_F8E4M3FN, 256, 4, 7, 448, -1, 0x7f, true},
@@ -217,8 +217,8 @@ static void in_an_archive_of_numpy(void **state)
 	int fd = mkstemp(path);
 	assert_true(fd >= 0);
 	close(fd);
-	qn_tensor t[] = {{.type = QN_I4, .rank = 1, .dim = {2}, .data = "\xf8\7"},
-		{.type = QN_F4E2M1, .rank = 1, .dim = {2}, .data = "\x9\7"}};
+	qn_tensor t[] = {
+		{.type = QN_I4, .rank = 1, .dim = {2}, .data = "\xf8\7"}, {.type = QN_F4E2M1, .rank = 1, .dim = {2}, .data = "\x9\7"}};
 	const char *const names[] = {"i", "f"};
 	assert_int_equal(qn_npz_write(&ctx, path, names, t, 2), QUERN_OK);
 	qn_npz *z;
