@@ -3,7 +3,7 @@
 MiniLM needs its weights: models/fetch_minilm.
 """
 import os, pathlib, shutil, subprocess, tempfile
-from common import MODELS, Broken, Engine, Tally, compile_model, cosine, need, quern, quern_path
+from common import MODELS, SANITIZED, Broken, Engine, Tally, compile_model, cosine, need, quern, quern_path
 
 need("tract", "numpy", "onnx")
 import numpy as np
@@ -147,7 +147,7 @@ def main():
         attempt("configuration file", config_file)
         attempt("interrupt", interrupted)
         if (MINILM / "model.safetensors").exists():
-            for text, flags, least in FORMS[1:2] if os.environ.get("QUERN_SANITIZED") else FORMS:  # the same code, slowly
+            for text, flags, least in FORMS[1:2] if SANITIZED else FORMS:
                 attempt(f"MiniLM {text}", lambda room, f=flags, l=least: minilm(engine, room, f, l))
         else:
             print("MiniLM is left out: models/fetch_minilm fetches its weights")

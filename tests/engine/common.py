@@ -5,6 +5,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ROOT / "models"
 SHARED = ROOT.parent / "shared"  # reference exports of the developers; not in the repository
 SKIP = 77
+SANITIZED = bool(os.environ.get("QUERN_SANITIZED"))  # the same code, many times slower: tests take less of it
 FLOAT = ["--bits", "32", "--embedding-bits", "32"]
 
 

@@ -2,14 +2,14 @@
 by role of the same size. The byte llama; and MiniLM where its weights are.
 """
 import json, math, pathlib, shutil, signal, subprocess, tempfile, time
-from common import MODELS, Broken, Engine, Tally, compile_model, need, ort_session, quern, quern_path
+from common import MODELS, SANITIZED, Broken, Engine, Tally, compile_model, need, ort_session, quern, quern_path
 
 need("tract", "onnxruntime", "numpy")
 import numpy as np
 
 LLAMA, CALIB = MODELS / "bytellama" / "model.onnx", MODELS / "bytellama" / "calib"
 MINILM = MODELS / "minilm"
-WINDOW, WINDOWS, BATCH, FEW = 128, 32, 16, 8
+WINDOW, WINDOWS, BATCH, FEW = 128, 32, 16, 2 if SANITIZED else 8
 
 
 def tune(out, *flags, model=LLAMA, samples=None):
@@ -75,6 +75,8 @@ def llama(tally, engine, folder):
     result = json.loads((folder / "c.json").read_text())
     curve = result["tuning"]["curve"]
     tally.check(all(a["bytes"] < b["bytes"] and a["error"] > b["error"] for a, b in zip(curve, curve[1:])), f"a curve of {len(curve)} points")
+    if SANITIZED:
+        return
     session = ort_session(LLAMA)
     exact = logits_of(lambda feeds: session.run(None, dict(zip(("input_ids", "attention_mask"), feeds)))[0])
 
@@ -112,7 +114,9 @@ def main():
     tally, engine = Tally(), Engine()
     with tempfile.TemporaryDirectory() as name:
         llama(tally, engine, pathlib.Path(name))
-        if (MINILM / "model.safetensors").exists():
+        if SANITIZED:
+            print("the scores are left to other builds")
+        elif (MINILM / "model.safetensors").exists():
             minilm(tally, engine, pathlib.Path(name))
         else:
             print("SKIP MiniLM: its weights are not here; models/fetch_minilm fetches them")
