@@ -1,6 +1,7 @@
 /* main.c - picks the command. */
 #include "cli/cli.h"
 
+#include <signal.h>
 #include <string.h>
 
 static const struct {
@@ -37,6 +38,7 @@ static int finish(int code)
 int main(int argc, char **argv)
 {
 	cli_choose_kernels(argv);
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write, which says so and cleans up */
 	if (argc < 2) {
 		print_commands(stderr);
 		return EXIT_USAGE;

@@ -38,11 +38,20 @@ void qn_source_note(qn_ctx *ctx, uint64_t device, uint64_t inode)
 	ctx->sources[i].inode = inode;
 }
 
+void qn_source_note_path(qn_ctx *ctx, const char *path)
+{
+	struct stat st;
+	if (!stat(path, &st) && S_ISREG(st.st_mode))
+		qn_source_note(ctx, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
+}
+
 qn_status qn_source_spare(qn_ctx *ctx, const char *path)
 {
 	struct stat st;
 	if (stat(path, &st))
 		return QUERN_OK;
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s' is a device or a pipe, which a file would take the place of; choose another name for the output", path);
 	for (int i = 0; i < ctx->n_sources && i < (int)QN_LEN(ctx->sources); i++)
 		if (ctx->sources[i].device == (uint64_t)st.st_dev && ctx->sources[i].inode == (uint64_t)st.st_ino)
 			QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s' is a file that was read; choose another name for the output", path);

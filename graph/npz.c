@@ -107,6 +107,7 @@ static qn_status write_member(qn_ctx *ctx, struct archive *w, const char *name, 
 
 qn_status qn_npz_write(qn_ctx *ctx, const char *path, const char *const *names, const qn_tensor *t, int n)
 {
+	QN_TRY(qn_source_spare(ctx, path));
 	qn_arena a;
 	qn_arena_init(&a, ctx);
 	const char *beside = qn_arena_printf(&a, "%s.%ld.part", path, (long)getpid());

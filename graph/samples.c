@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,14 +49,6 @@ static bool is_folder(const char *path)
 {
 	struct stat st;
 	return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
-/* A sample that is named by itself is not to be overwritten. */
-static void note_file(qn_ctx *ctx, const char *path)
-{
-	struct stat st;
-	if (!stat(path, &st) && S_ISREG(st.st_mode))
-		qn_source_note(ctx, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
 }
 
 static qn_status scan(qn_samples *s, const char *path)
@@ -112,7 +105,7 @@ qn_status qn_samples_open(qn_graph *g, const char *path, qn_arena *a, qn_samples
 		QN_FAIL(g->ctx, QUERN_ERR_IO, "cannot read samples '%s': %s", path, strerror(errno));
 	else
 		add(s, (sample){.path = qn_arena_strdup(a, path)});
-	note_file(g->ctx, path);
+	qn_source_note_path(g->ctx, path);
 	if (!s->n)
 		QN_FAIL(g->ctx, QUERN_ERR_CONFIG, "no samples in '%s': it holds neither .npz files nor test_data_set folders", path);
 	*out = s;
@@ -129,6 +122,16 @@ const char *qn_samples_name(const qn_samples *s, size_t i)
 }
 
 /* --- one sample ------------------------------------------------------------------------------------------------- */
+/* -inf may stand for what a mask leaves out; NaN and +inf mean nothing, and whatever is measured on them would not either. */
+static qn_status check_values(qn_samples *s, const char *name, const qn_value *v, const qn_tensor *t)
+{
+	int64_t n = qn_dtype_is_float(t->type) ? qn_tensor_count(t) : 0;
+	for (int64_t i = 0; i < n; i++)
+		if (!(qn_tensor_get(t, i) < INFINITY))
+			QN_FAIL(s->g->ctx, QUERN_ERR_NUMERIC, "sample '%s': input '%s' holds NaN or infinity", name, v->name);
+	return QUERN_OK;
+}
+
 static qn_status convert(qn_samples *s, const char *name, const qn_value *v, const qn_tensor *t, qn_arena *a, const qn_tensor **out)
 {
 	qn_dtype want = v->fact.type;
@@ -242,6 +245,7 @@ static qn_status read_npz(qn_samples *s, const char *path, qn_arena *a, const qn
 		if (at < 0)
 			QN_FAIL(s->g->ctx, QUERN_ERR_CONFIG, "sample '%s': the graph has no input '%s'", path, name);
 		QN_TRY(convert(s, path, s->g->inputs[at], qn_npz_get(z, name), a, &inputs[at]));
+		QN_TRY(check_values(s, path, s->g->inputs[at], inputs[at]));
 	}
 	return QUERN_OK;
 }
@@ -258,6 +262,7 @@ static qn_status read_folder(qn_samples *s, const char *path, qn_arena *a, const
 		qn_tensor *t;
 		QN_TRY(qn_onnx_tensor_file(s->g->ctx, file, a, &t, &name));
 		QN_TRY(convert(s, path, s->g->inputs[i], t, a, &inputs[i]));
+		QN_TRY(check_values(s, path, s->g->inputs[i], inputs[i]));
 	}
 	return QUERN_OK;
 }

@@ -301,6 +301,8 @@ static quern_status take(quern_config *c, const char *name, const char *text)
 	if (setjmp(buf)) {
 		status = qn_fail(c->ctx, QUERN_ERR_MEMORY, "out of memory while reading '%s'", name);
 	} else {
+		if (!text)
+			qn_source_note_path(c->ctx, name);
 		status = text ? qn_json_parse(c->ctx, &scratch, name, text, strlen(text), &tree) : qn_json_read(c->ctx, &scratch, name, MOST_BYTES, &tree);
 		reader r = {.c = c, .scratch = &scratch, .name = name, .given = QN_NEW(&scratch, bool, qn_field_count), .group = ""};
 		if (status == QUERN_OK)

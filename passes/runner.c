@@ -78,6 +78,7 @@ static qn_status run_npz(quern_runner *r, qn_arena *a, const char *input, const 
 	qn_graph *g = r->graph;
 	qn_npz *z;
 	QN_TRY(qn_npz_read(r->ctx, a, input, &z));
+	qn_source_note_path(r->ctx, input);
 	const qn_tensor **in = QN_NEW(a, const qn_tensor *, g->n_inputs + 1);
 	qn_tensor *out = QN_NEW(a, qn_tensor, g->n_outputs + 1);
 	for (int i = 0; i < g->n_inputs; i++) {

@@ -209,6 +209,8 @@ static qn_status convert(qn_ctx *ctx, qn_arena *a, void *args)
 	QN_TRY(encode(ctx, a, j, &stored, &scales, &back));
 	QN_TRY(judge(ctx, j));
 	QN_TRY(qn_source_spare(ctx, j->dat));
+	if (j->form == FORM_I8)
+		QN_TRY(qn_source_spare(ctx, scales_path(a, j->dat)));
 	QN_TRY(write_files(ctx, a, j, &stored, &scales));
 	if (j->summary)
 		summarize(ctx, j, &stored, &scales, back);

@@ -139,7 +139,12 @@ static qn_status tune(qn_tuner *t, const char *output, quern_tuning *r)
 		t->config->rounding = QN_ROUND_GPTQ;
 	QN_TRY(quern_model_load(t->config->context, t->model_path, t->config, &t->model));
 	QN_TRY(qn_model_can_save_bits(t->model, t->a));
+	if (t->options->check_samples)
+		qn_source_note_path(t->ctx, t->options->check_samples);
 	QN_TRY(prepare(t, output));
+	QN_TRY(qn_source_spare(t->ctx, output));
+	if (t->options->curve)
+		QN_TRY(qn_source_spare(t->ctx, t->options->curve));
 	QN_TRY(qn_measure(t));
 	qn_solution s;
 	double measured;

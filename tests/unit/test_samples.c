@@ -41,6 +41,7 @@ static const char *in_folder(const char *name)
 
 static void put(const char *name, const char *const *names, const qn_tensor *t, int n)
 {
+	ctx.n_sources = 0; /* it may have been read before: here it is made anew */
 	if (qn_npz_write(&ctx, in_folder(name), names, t, n) != QUERN_OK)
 		fail_msg("%s", ctx.message);
 }
