@@ -1,59 +1,15 @@
 /* test_balance.c - calibration, balance and scales on small graphs: what is found, what is refused, and that balancing alone changes
  * nothing. */
-#include "tests/unit/graph_text.h"
+#include "tests/unit/pass_fixture.h"
 
-#include "graph/samples.h"
-#include "passes/config.h"
-#include "passes/pipeline.h"
 #include "passes/stats.h"
 
 #include <math.h>
 
-static quern_context *context;
-static quern_config *config;
-static qn_plan plan;
-static qn_pass_env env;
-static char logged[2048];
-
-static void on_log(void *user, quern_log_level level, const char *text)
-{
-	(void)user;
-	if (level > QUERN_LOG_DEBUG)
-		strncat(logged, text, sizeof logged - strlen(logged) - 1);
-}
-
-static int setup(void **state)
-{
-	op_setup(state);
-	context = quern_open(NULL);
-	config = quern_config_new(context);
-	logged[0] = 0;
-	ctx.log = on_log;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	quern_config_free(config);
-	quern_close(context);
-	ctx.log = NULL;
-	ctx.progress = NULL;
-	ctx.threads = 0;
-	return op_teardown(state);
-}
-
-static void passes(const char *first, const char *last)
-{
-	if (qn_pipeline_run(graph, &env, first, last) != QUERN_OK)
-		fail_msg("%s", ctx.message);
-}
-
 /* Layers that have no role are given widths by name. */
 static void load(const char *text)
 {
-	text_graph(text);
-	plan = (qn_plan){.arena = &arena, .config = config};
-	env = (qn_pass_env){.ctx = &ctx, .plan = &plan, .samples = qn_samples_memory(graph, &arena)};
+	pass_graph(text);
 	assert_int_equal(quern_config_layer(config, "*=8/8"), QUERN_OK);
 	passes(NULL, "widths");
 }
@@ -74,15 +30,6 @@ static void add_samples(int n, int64_t width)
 		const qn_tensor *in[] = {drawn(3 + i * 2, width)};
 		assert_int_equal(qn_samples_add(env.samples, in), QUERN_OK);
 	}
-}
-
-static qn_tensor *run_on(const qn_tensor *x)
-{
-	qn_tensor *y = QN_NEW(&arena, qn_tensor, graph->n_outputs);
-	const qn_tensor *in[] = {x};
-	if (qn_exec_run(&ctx, graph, in, &arena, y, NULL, NULL) != QUERN_OK)
-		fail_msg("%s", ctx.message);
-	return y;
 }
 
 static void assert_near(const qn_tensor *a, const qn_tensor *b)
@@ -346,18 +293,18 @@ static void lower_bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(into_layer_norm, setup, teardown),
-		cmocka_unit_test_setup_teardown(into_rms_norm, setup, teardown),
-		cmocka_unit_test_setup_teardown(into_rows_of_linear, setup, teardown),
-		cmocka_unit_test_setup_teardown(multiplied, setup, teardown),
-		cmocka_unit_test_setup_teardown(lengths_and_batches, setup, teardown),
-		cmocka_unit_test_setup_teardown(order_and_threads, setup, teardown),
-		cmocka_unit_test_setup_teardown(masked_values, setup, teardown),
-		cmocka_unit_test_setup_teardown(not_a_number, setup, teardown),
-		cmocka_unit_test_setup_teardown(never_observed, setup, teardown),
-		cmocka_unit_test_setup_teardown(needs_samples, setup, teardown),
-		cmocka_unit_test_setup_teardown(cancelled, setup, teardown),
-		cmocka_unit_test_setup_teardown(lower_bounds, setup, teardown),
+		cmocka_unit_test_setup_teardown(into_layer_norm, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(into_rms_norm, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(into_rows_of_linear, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(multiplied, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(lengths_and_batches, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(order_and_threads, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(masked_values, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(not_a_number, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(never_observed, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(needs_samples, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(cancelled, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(lower_bounds, pass_setup, pass_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,45 +1,17 @@
 /* test_outputs.c - graph outputs that are quantized: they lie on the codes of the scales that were chosen, and nothing else changes. */
-#include "tests/unit/graph_text.h"
+#include "tests/unit/pass_fixture.h"
 
-#include "graph/samples.h"
-#include "passes/config.h"
-#include "passes/pipeline.h"
 #include "passes/stats.h"
 
 #include <math.h>
 
-static quern_context *context;
-static quern_config *config;
-static qn_plan plan;
-static qn_pass_env env;
-static char logged[1024];
-
-static void on_log(void *user, quern_log_level level, const char *text)
-{
-	(void)user;
-	if (level > QUERN_LOG_DEBUG)
-		strncat(logged, text, sizeof logged - strlen(logged) - 1);
-}
-
 static int setup(void **state)
 {
-	op_setup(state);
-	context = quern_open(NULL);
-	config = quern_config_new(context);
+	pass_setup(state);
 	config->calibration.quantize_outputs = true;
 	config->calibration.mode = QN_CALIB_MAX;
 	quern_config_bits(config, "32");
-	logged[0] = 0;
-	ctx.log = on_log;
 	return 0;
-}
-
-static int teardown(void **state)
-{
-	quern_config_free(config);
-	quern_close(context);
-	ctx.log = NULL;
-	return op_teardown(state);
 }
 
 enum { ROWS = 7, WIDTH = 32 };
@@ -55,20 +27,15 @@ static const qn_tensor *drawn(void)
 
 static void load(const char *text, bool samples)
 {
-	text_graph(text);
-	plan = (qn_plan){.arena = &arena, .config = config};
-	env = (qn_pass_env){.ctx = &ctx, .plan = &plan, .samples = samples ? qn_samples_memory(graph, &arena) : NULL};
-	if (qn_pipeline_run(graph, &env, NULL, "widths") != QUERN_OK)
-		fail_msg("%s", ctx.message);
+	pass_graph(text);
+	if (!samples)
+		env.samples = NULL;
+	passes(NULL, "widths");
 }
 
 static const float *result(const qn_tensor *x, int output)
 {
-	qn_tensor *y = QN_NEW(&arena, qn_tensor, graph->n_outputs);
-	const qn_tensor *in[] = {x};
-	if (qn_exec_run(&ctx, graph, in, &arena, y, NULL, NULL) != QUERN_OK)
-		fail_msg("%s", ctx.message);
-	return y[output].data;
+	return run_on(x)[output].data;
 }
 
 static const char GRAPH[] = "input x f32[N,32]\n const w f32[32,32]\n h = MatMul(x, w)\n y = Sigmoid(h)\n output h\n output y\n";
@@ -88,7 +55,7 @@ static void each_kind(void **state)
 {
 	for (int kind = QN_OUTPUT_TENSOR; kind <= QN_OUTPUT_SIGMOID; kind++)
 		for (int method = 0; method < 4; method += 2) {
-			teardown(state);
+			pass_teardown(state);
 			setup(state);
 			config->calibration.output = kind;
 			config->calibration.method = method;
@@ -96,8 +63,7 @@ static void each_kind(void **state)
 			const qn_tensor *x = drawn(), *in[] = {x};
 			assert_int_equal(qn_samples_add(env.samples, in), QUERN_OK);
 			const float *h = result(x, 0), *y = result(x, 1);
-			if (qn_pipeline_run(graph, &env, "calibrate", NULL) != QUERN_OK)
-				fail_msg("%s", ctx.message);
+			passes("calibrate", NULL);
 			assert_int_equal(plan.n_outputs, 2);
 			assert_int_equal(plan.outputs[0].n, kind == QN_OUTPUT_CHANNELS ? WIDTH : 1);
 			if (kind != QN_OUTPUT_SIGMOID)
@@ -111,7 +77,7 @@ static void needs_samples(void **state)
 	load(GRAPH, false);
 	assert_int_equal(qn_pipeline_run(graph, &env, "calibrate", NULL), QUERN_ERR_CONFIG);
 	assert_non_null(strstr(ctx.message, "--calib"));
-	teardown(state);
+	pass_teardown(state);
 	setup(state);
 	config->calibration.output = QN_OUTPUT_SIGMOID;
 	load(GRAPH, false);
@@ -132,9 +98,9 @@ static void integers_stay(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_kind, setup, teardown),
-		cmocka_unit_test_setup_teardown(needs_samples, setup, teardown),
-		cmocka_unit_test_setup_teardown(integers_stay, setup, teardown),
+		cmocka_unit_test_setup_teardown(each_kind, setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(needs_samples, setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(integers_stay, setup, pass_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,46 +1,14 @@
 /* test_round.c - the rounding pass on small graphs: hidden channels in another order, who takes part, what falls back, repeatability. */
-#include "tests/unit/graph_text.h"
+#include "tests/unit/pass_fixture.h"
 
-#include "graph/samples.h"
-#include "passes/config.h"
 #include "passes/gptq/permute.h"
 #include "passes/gptq/layer.h"
-#include "passes/pipeline.h"
 
 #include <math.h>
 
-static quern_context *context;
-static quern_config *config;
-static qn_plan plan;
-static qn_pass_env env;
-
-static int setup(void **state)
-{
-	op_setup(state);
-	context = quern_open(NULL);
-	config = quern_config_new(context);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	quern_config_free(config);
-	quern_close(context);
-	ctx.threads = 0;
-	return op_teardown(state);
-}
-
-static void passes(const char *first, const char *last)
-{
-	if (qn_pipeline_run(graph, &env, first, last) != QUERN_OK)
-		fail_msg("%s", ctx.message);
-}
-
 static void load(const char *text, const char *bits)
 {
-	text_graph(text);
-	plan = (qn_plan){.arena = &arena, .config = config};
-	env = (qn_pass_env){.ctx = &ctx, .plan = &plan, .samples = qn_samples_memory(graph, &arena)};
+	pass_graph(text);
 	assert_int_equal(quern_config_layer(config, bits), QUERN_OK);
 	assert_int_equal(quern_config_rounding(config, "gptq"), QUERN_OK);
 	passes(NULL, "widths");
@@ -61,15 +29,6 @@ static void add_samples(int n, int64_t rows, int64_t width)
 		const qn_tensor *in[] = {drawn(rows, width)};
 		assert_int_equal(qn_samples_add(env.samples, in), QUERN_OK);
 	}
-}
-
-static const qn_tensor *run_on(const qn_tensor *x)
-{
-	qn_tensor *y = QN_NEW(&arena, qn_tensor, graph->n_outputs);
-	const qn_tensor *in[] = {x};
-	if (qn_exec_run(&ctx, graph, in, &arena, y, NULL, NULL) != QUERN_OK)
-		fail_msg("%s", ctx.message);
-	return y;
 }
 
 /* Relative distance of b from a. */
@@ -182,7 +141,7 @@ static double rounded(const char *rounding, const char *bits, int samples, int t
 static void samples_make_the_error_smaller(void **state)
 {
 	double plain = rounded("mse", "*=4", 0, 0, NULL, NULL);
-	teardown(state), setup(state);
+	pass_teardown(state), pass_setup(state);
 	double gptq = rounded("gptq", "*=4", 12, 0, NULL, NULL);
 	assert_true(gptq < 0.8 * plain);
 	assert_string_equal(layer("a")->rounding, "gptq");
@@ -213,7 +172,7 @@ static void the_same_samples_give_the_same_bytes(void **state)
 	rounded("gptq", "*=4", 12, 1, &bytes, &n);
 	void *copy = malloc(n);
 	memcpy(copy, bytes, n);
-	teardown(state), setup(state);
+	pass_teardown(state), pass_setup(state);
 	rounded("gptq", "*=4", 12, 3, &again, &m);
 	assert_int_equal(n, m);
 	assert_memory_equal(copy, again, n);
@@ -223,14 +182,14 @@ static void the_same_samples_give_the_same_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(hidden_channels_are_sorted, setup, teardown),
-		cmocka_unit_test_setup_teardown(gated_hidden_channels_are_sorted, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_others_see_keeps_its_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(only_elementwise_operators_let_an_order_through, setup, teardown),
-		cmocka_unit_test_setup_teardown(samples_make_the_error_smaller, setup, teardown),
-		cmocka_unit_test_setup_teardown(too_few_rows_fall_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(eight_bits_take_part, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_same_samples_give_the_same_bytes, setup, teardown),
+		cmocka_unit_test_setup_teardown(hidden_channels_are_sorted, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(gated_hidden_channels_are_sorted, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(what_others_see_keeps_its_order, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(only_elementwise_operators_let_an_order_through, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(samples_make_the_error_smaller, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(too_few_rows_fall_back, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(eight_bits_take_part, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(the_same_samples_give_the_same_bytes, pass_setup, pass_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
