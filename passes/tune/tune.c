@@ -23,6 +23,8 @@ static qn_status check_options(qn_ctx *ctx, const quern_config *c, const quern_t
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "tuning needs samples to measure on: give some with --calib");
 	if (c->load_path)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "tuning makes an allocation; it cannot start from '%s'", c->load_path);
+	if (c->save_path && *c->save_path)
+		QN_FAIL(ctx, QUERN_ERR_CONFIG, "tuning writes one allocation, '%s'; it would not write '%s'", output, c->save_path);
 	if (c->target != QN_TARGET_TRACT)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "tuning is for the target tract: other targets have no quantized weights");
 	const char *const files[] = {output, o->state, o->curve};

@@ -14,6 +14,7 @@ END
 quern tune $m -o a.json --max-bits 5; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --bits 8; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --load-bits b.json; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --calib good.npz --save-bits b.json; echo "status $?"
 quern tune $m -o good.npz --max-bits 5 --calib good.npz; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --state a.json; echo "status $?"
 quern tune $m -o a.json --max-bits 4 --calib good.npz --state kept --bits ffn=4; echo "status $?"
