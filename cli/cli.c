@@ -24,9 +24,13 @@ static const cli_option common[] = {
 	{0},
 };
 
-static void print_options(const cli_option *o)
+static bool is_in(const cli_option *o, const char *without) { return !o->key || !without || !strchr(without, o->key); }
+
+static void print_options(const cli_option *o, const char *without)
 {
 	for (; o->name; o++) {
+		if (!is_in(o, without))
+			continue;
 		char left[64];
 		snprintf(left, sizeof left, "%s%s%s%s", o->name[1] ? "--" : "-", o->name, o->value ? " " : "", o->value ? o->value : "");
 		printf("  %-28s %s\n", left, o->help);
@@ -36,10 +40,10 @@ static void print_options(const cli_option *o)
 static int print_help(const cli_command *c)
 {
 	printf("usage: quern %s\n\n%s\n\noptions\n", c->usage, c->about);
-	print_options(c->options);
+	print_options(c->options, NULL);
 	if (c->shared)
-		print_options(c->shared);
-	print_options(common);
+		print_options(c->shared, c->without);
+	print_options(common, NULL);
 	return EXIT_DONE;
 }
 
@@ -54,10 +58,10 @@ int cli_usage(const cli_command *c, const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
-static const cli_option *find(const cli_option *o, const char *name, size_t n)
+static const cli_option *find(const cli_option *o, const char *without, const char *name, size_t n)
 {
 	for (; o->name; o++)
-		if (strlen(o->name) == n && !strncmp(o->name, name, n))
+		if (is_in(o, without) && strlen(o->name) == n && !strncmp(o->name, name, n))
 			return o;
 	return NULL;
 }
@@ -96,10 +100,10 @@ int cli_parse(const cli_command *c, int argc, char **argv, void *user, const cha
 		}
 		const char *name = a + 1 + (a[1] == '-'), *equals = a[1] == '-' ? strchr(name, '=') : NULL;
 		size_t n = equals ? (size_t)(equals - name) : strlen(name);
-		const cli_option *o = find(c->options, name, n);
+		const cli_option *o = find(c->options, NULL, name, n);
 		if (!o && c->shared)
-			o = find(c->shared, name, n);
-		const cli_option *shared = o ? NULL : find(common, name, n);
+			o = find(c->shared, c->without, name, n);
+		const cli_option *shared = o ? NULL : find(common, NULL, name, n);
 		if (shared && !strcmp(shared->name, "help"))
 			return print_help(c);
 		if (!o && !shared)

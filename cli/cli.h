@@ -28,6 +28,7 @@ typedef struct cli_command {
 	const char *about;
 	const cli_option *options; /* ends with a NULL name */
 	const cli_option *shared;  /* the same, options of several commands; NULL: none */
+	const char *without;       /* keys of shared options that this command does not have; NULL: it has all */
 	/* returns 0, or EXIT_USAGE after it said why */
 	int (*take)(void *user, char key, const char *value);
 } cli_command;
@@ -48,6 +49,12 @@ void cli_configure(quern_context *ctx);
 /* Prints "quern: message" and returns EXIT_FAILED. */
 int cli_fail(quern_context *ctx);
 void cli_end_progress(void);
+
+/* --- numbers ------------------------------------------------------------------------------------------------- */
+/* The decimal number that `s` begins with, an exponent allowed: 30, 0.5, 3e7. *end: what follows it, `s` where there is none. NAN: none, or too large. */
+double cli_number(const char *s, const char **end);
+/* The same of a text that is nothing but the number. */
+double cli_only_number(const char *s);
 
 /* --- text ---------------------------------------------------------------------------------------------------- */
 void cli_json_string(FILE *f, const char *s);

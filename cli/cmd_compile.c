@@ -21,7 +21,7 @@ static const cli_option option_list[] = {
 static int take(void *user, char key, const char *value);
 static const cli_command command = {"compile MODEL.onnx -o OUT [options]",
 	"Compiles an ONNX transformer into a quantized NNEF archive for tract. Without options: Q4_0 weights in every layer with a role.", option_list,
-	compile_options, take};
+	compile_options, NULL, take};
 
 static int take(void *user, char key, const char *value)
 {

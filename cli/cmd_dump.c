@@ -22,7 +22,7 @@ static int take(void *user, char key, const char *value)
 static const cli_command command = {"dump ARCHIVE [--json]",
 	"Describes an NNEF archive (.nnef.tgz, .nnef.tar or a folder): inputs, outputs, operators, variables with their types, shapes\n"
 	"and bytes.",
-	option_list, NULL, take};
+	option_list, NULL, NULL, take};
 
 /* Sums by storage type, in order of first appearance. */
 typedef struct total {

@@ -23,7 +23,7 @@ static int take(void *user, char key, const char *value);
 static const cli_command command = {"eval MODEL.onnx --eval SAMPLES [compile options]",
 	"Runs the model as it would be compiled, with the archive's arithmetic, beside the float model, and prints how far each output and each\n"
 	"layer's result is from float: most damaged layers first.",
-	option_list, compile_options, take};
+	option_list, compile_options, NULL, take};
 
 static int take(void *user, char key, const char *value)
 {

@@ -18,7 +18,7 @@ static const cli_option option_list[] = {
 
 static int take(void *user, char key, const char *value);
 static const cli_command command = {"inspect MODEL.onnx [--json]",
-	"Lists each use of a weight: role, block, node, weight, shape, bytes, and whether Q4_0 can hold it.", option_list, NULL, take};
+	"Lists each use of a weight: role, block, node, weight, shape, bytes, and whether Q4_0 can hold it.", option_list, NULL, NULL, take};
 
 static int take(void *user, char key, const char *value)
 {

@@ -1,7 +1,7 @@
 /* cmd_run.c - quern run */
 #include "cli/cli.h"
 
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 typedef struct options {
@@ -20,12 +20,12 @@ static const cli_option option_list[] = {
 
 static int take(void *user, char key, const char *value);
 static const cli_command command = {"run MODEL.onnx (--input IN.npz -o OUT.npz | --test-data-set DIR)",
-	"Runs the model in float on the CPU. With --test-data-set the exit status is 1 when an output differs.", option_list, NULL, take};
+	"Runs the model in float on the CPU. With --test-data-set the exit status is 1 when an output differs.", option_list, NULL, NULL, take};
 
 static int take(void *user, char key, const char *value)
 {
 	options *o = user;
-	char *end = NULL;
+	double *number = NULL;
 	switch (key) {
 	case 'i':
 		o->input = value;
@@ -37,13 +37,15 @@ static int take(void *user, char key, const char *value)
 		o->test_data = value;
 		break;
 	case 'r':
-		o->rtol = strtod(value, &end);
+		number = &o->rtol;
 		break;
 	case 'a':
-		o->atol = strtod(value, &end);
+		number = &o->atol;
 		break;
 	}
-	return end && (*end || end == value) ? cli_usage(&command, "'%s' is no number", value) : 0;
+	if (number)
+		*number = cli_only_number(value);
+	return number && isnan(*number) ? cli_usage(&command, "'%s' is no number", value) : 0;
 }
 
 int cmd_run(int argc, char **argv)

@@ -25,7 +25,7 @@ static const cli_option option_list[] = {
 static int take(void *user, char key, const char *value);
 static const cli_command command = {"tensor IN.npy -o OUT.dat [--format F]",
 	"Quantizes one float array to an NNEF tensor file. i8 writes its scales, one for each item of the first axis, to OUT.scale.dat.",
-	option_list, NULL, take};
+	option_list, NULL, NULL, take};
 
 static int take(void *user, char key, const char *value)
 {
@@ -42,8 +42,8 @@ static int take(void *user, char key, const char *value)
 		o->convert.rounding = value;
 		break;
 	case 'p':
-		o->convert.percentile = strtod(value, &end);
-		if (end == value || *end || !(o->convert.percentile > 0 && o->convert.percentile <= 1))
+		o->convert.percentile = cli_only_number(value);
+		if (!(o->convert.percentile > 0 && o->convert.percentile <= 1))
 			return cli_usage(&command, "--percentile: '%s' is no number above 0 and at most 1", value);
 		break;
 	case 'b': {

@@ -2,7 +2,6 @@
 #include "cli/compile_options.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct options {
@@ -23,26 +22,30 @@ static const cli_option option_list[] = {
 	{"check-points", "N", "compile and execute N points of the curve as well (default 0)", '6'},
 	{"state", "FILE", "keep the measured errors there (default: ALLOC.json.partial, gone when done)", '7'},
 	{"curve", "FILE", "write all that was measured and the curve of size against error, as JSON", '8'},
-	{"json", NULL, "print the same", '9'},
+	{"report", "FILE", "write a report on what was chosen: FILE.html to look at, or FILE.json with the same data", 'R'},
+	{"json", NULL, "print what --curve writes", '9'},
 	{0},
 };
+
+/* load-bits, save-bits and target: a tuning reads no allocation, writes the one of -o, and is for the target that has quantized weights. */
+static const char without[] = "LBt";
 
 static int take(void *user, char key, const char *value);
 static const cli_command command = {"tune MODEL.onnx -o ALLOC.json --calib SAMPLES (--max-size BYTES | --max-bits B | --min-cosine C) [compile options]",
 	"Finds the width of each layer, 4, 8 or 16 bits, that makes the best of a size or the least of an accuracy. What a layer costs is measured on\n"
 	"the outputs, with only that layer quantized. Widths given by --bits, --layer and --weight-16bits stay. Rounding is gptq unless --rounding says\n"
 	"otherwise. An interrupted tuning goes on when the same command is given again.",
-	option_list, compile_options, take};
+	option_list, compile_options, without, take};
 
-/* A positive number with an optional unit; 0: it is none. */
+/* A number with an optional unit; 0: it is none over 0. */
 static double size_of(const char *s)
 {
 	static const struct {
 		const char *name;
 		double bytes;
 	} units[] = {{"", 1}, {"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}};
-	char *end;
-	double v = strtod(s, &end);
+	const char *end;
+	double v = cli_number(s, &end);
 	while (end != s && *end == ' ')
 		end++;
 	for (size_t i = 0; i < sizeof units / sizeof *units && end != s; i++)
@@ -51,30 +54,23 @@ static double size_of(const char *s)
 	return 0;
 }
 
-static double number_of(const char *s)
-{
-	char *end;
-	double v = strtod(s, &end);
-	return *end || end == s ? -1 : v;
-}
-
 static int take(void *user, char key, const char *value)
 {
 	options *o = user;
-	double size;
+	double number;
 	switch (key) {
 	case 'o':
 		o->output = value;
 		return 0;
 	case '1':
-		size = size_of(value);
-		o->tune.max_bytes = (uint64_t)size;
-		return size > 0 ? 0 : cli_usage(&command, "--max-size: '%s' is no size such as 30000000, 30MB or 28MiB", value);
+		number = size_of(value);
+		o->tune.max_bytes = (uint64_t)number;
+		return number > 0 ? 0 : cli_usage(&command, "--max-size: '%s' is no size such as 30000000, 30MB or 28MiB", value);
 	case '2':
-		o->tune.max_bits = number_of(value);
+		o->tune.max_bits = cli_only_number(value);
 		return o->tune.max_bits > 0 ? 0 : cli_usage(&command, "--max-bits: '%s' is no number over 0", value);
 	case '3':
-		o->tune.min_cosine = number_of(value);
+		o->tune.min_cosine = cli_only_number(value);
 		return o->tune.min_cosine > 0 && o->tune.min_cosine < 1 ? 0 : cli_usage(&command, "--min-cosine: '%s' is no number between 0 and 1", value);
 	case '4':
 		o->tune.embeddings = true;
@@ -83,14 +79,17 @@ static int take(void *user, char key, const char *value)
 		o->tune.check_samples = value;
 		return 0;
 	case '6':
-		o->tune.checks = (int)number_of(value);
-		return o->tune.checks >= 0 && o->tune.checks <= 1000 ? 0 : cli_usage(&command, "--check-points: '%s' is no number from 0 to 1000", value);
+		number = cli_only_number(value);
+		o->tune.checks = number >= 0 && number <= 1000 ? (int)number : -1;
+		return (double)o->tune.checks >= number ? 0 : cli_usage(&command, "--check-points: '%s' is no whole number from 0 to 1000", value);
 	case '7':
 		o->tune.state = value;
 		return 0;
 	case '8':
 		o->tune.curve = value;
 		return 0;
+	case 'R':
+		return quern_config_report(o->config, value) == QUERN_OK ? 0 : cli_usage(&command, "%s", quern_message(o->ctx));
 	case '9':
 		o->json = true;
 		return 0;

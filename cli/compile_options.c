@@ -1,6 +1,7 @@
 /* compile_options.c - the options that say how a model is compiled, for every command that compiles or evaluates one. */
 #include "cli/compile_options.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 const cli_option compile_options[] = {
@@ -37,14 +38,14 @@ static const char *number_wanted(char key, const char *value)
 {
 	char *end;
 	if (key == 'p')
-		strtod(value, &end);
-	else if (key == 'e' || key == 'M')
+		return isnan(cli_only_number(value)) ? "number above 0 and up to 1" : NULL;
+	if (key == 'e' || key == 'M')
 		strtol(value, &end, 10);
 	else
 		return NULL;
 	if (*value && !*end)
 		return NULL;
-	return key == 'p' ? "number above 0 and up to 1" : key == 'e' ? "whole number from 1 to 32" : "whole number from 0 to 3";
+	return key == 'e' ? "whole number from 1 to 32" : "whole number from 0 to 3";
 }
 
 static const char *option_name(char key)
@@ -90,7 +91,7 @@ static quern_status apply(quern_config *config, char key, const char *value)
 	case 'r':
 		return quern_config_rounding(config, value);
 	case 'p':
-		return quern_config_percentile(config, strtod(value, NULL));
+		return quern_config_percentile(config, cli_only_number(value));
 	case 's':
 		return quern_config_set_symbol(config, value);
 	case 't':

@@ -1,8 +1,11 @@
 /* main.c - picks the command. */
 #include "cli/cli.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
 	const char *name;
@@ -28,15 +31,29 @@ static void print_commands(FILE *f)
 /* A result that could not be written is a failure. */
 static int finish(int code)
 {
-	if (fflush(stdout) && code == EXIT_DONE) {
+	bool early = ferror(stdout); /* in the middle of a long result, whose end may fit */
+	if (!fflush(stdout) && !early)
+		return code;
+	if (early)
+		fputs("quern: cannot write the result: only a part of it was written\n", stderr);
+	else
 		perror("quern: cannot write the result");
-		return EXIT_FAILED;
-	}
-	return code;
+	return code == EXIT_DONE ? EXIT_FAILED : code;
+}
+
+/* The numbers of streams that the caller closed are not to be those of files that are opened here; what is written to them still fails. */
+static void occupy_streams(void)
+{
+	int fd;
+	while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO)
+		;
+	if (fd > STDERR_FILENO)
+		close(fd);
 }
 
 int main(int argc, char **argv)
 {
+	occupy_streams();
 	cli_choose_kernels(argv);
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write, which says so and cleans up */
 	if (argc < 2) {

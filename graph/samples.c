@@ -158,6 +158,8 @@ static qn_status convert(qn_samples *s, const char *name, const qn_value *v, con
 	return QUERN_OK;
 }
 
+enum { NODES_BETWEEN = 8 };
+
 /* Whether new items are put behind v: it reaches a Concat through nodes that only move or convert elements. */
 static bool is_prefix(const qn_value *v, int depth)
 {
@@ -175,7 +177,6 @@ static bool is_prefix(const qn_value *v, int depth)
 /* The axis along which a state (past keys and values) grows: a dim that no given input has. -1 where the input is no state. */
 static int state_axis(qn_samples *s, int input, const qn_tensor *const *given)
 {
-	enum { NODES_BETWEEN = 8 };
 	const qn_shape *shape = &s->g->inputs[input]->fact.shape;
 	if (!is_prefix(s->g->inputs[input], NODES_BETWEEN))
 		return -1;
@@ -267,6 +268,22 @@ static qn_status read_folder(qn_samples *s, const char *path, qn_arena *a, const
 	return QUERN_OK;
 }
 
+/* Nothing can be seen of a sample without a single element, and nothing that is measured on it means anything. A state may be empty. */
+static qn_status check_elements(qn_samples *s, const char *name, const qn_tensor *const *inputs)
+{
+	const char *empty = NULL;
+	for (int i = 0; i < s->g->n_inputs; i++) {
+		if (!inputs[i] || is_prefix(s->g->inputs[i], NODES_BETWEEN))
+			continue;
+		if (qn_tensor_count(inputs[i]))
+			return QUERN_OK;
+		empty = s->g->inputs[i]->name;
+	}
+	if (empty)
+		QN_FAIL(s->g->ctx, QUERN_ERR_CONFIG, "sample '%s' is empty: its inputs ('%s' is one) have no elements", name, empty);
+	return QUERN_OK;
+}
+
 qn_status qn_samples_read(qn_samples *s, size_t i, qn_arena *a, const qn_tensor **inputs)
 {
 	const sample *it = &s->v[i];
@@ -280,6 +297,7 @@ qn_status qn_samples_read(qn_samples *s, size_t i, qn_arena *a, const qn_tensor 
 		QN_TRY(read_folder(s, it->path, a, inputs));
 	else
 		QN_TRY(read_npz(s, it->path, a, inputs));
+	QN_TRY(check_elements(s, it->path, inputs));
 	return fill_missing(s, it->path, a, inputs);
 }
 

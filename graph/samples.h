@@ -16,7 +16,7 @@ size_t qn_samples_count(const qn_samples *s);
 const char *qn_samples_name(const qn_samples *s, size_t i); /* for messages */
 /* Reads sample i into `a`: inputs[k] for g->inputs[k], types converted where that is lossless (int32 and int64 are accepted alike). A state
  * input (past keys: it goes into a Concat and has an axis that no given input has) that the sample does not give starts empty, and one log
- * line says so. A missing or extra input, a wrong type or rank is an error that names the sample and the input. */
+ * line says so. A missing or extra input, a wrong type or rank, or no element in any input but states, is an error that names the sample and the input. */
 qn_status qn_samples_read(qn_samples *s, size_t i, qn_arena *a, const qn_tensor **inputs);
 /* Reads every sample once and puts them in an order that follows from what they hold, so that what is gathered over them does not depend on
  * the names of files. */

@@ -4,11 +4,11 @@
 #include "passes/model.h"
 #include "passes/nnef/folder.h"
 #include "passes/quant/qscheme.h"
+#include "passes/result_files.h"
 #include "passes/stats.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static bool needs_samples(qn_rounding r) { return r == QN_ROUND_IMPORTANCE || r == QN_ROUND_GPTQ; }
@@ -65,18 +65,7 @@ qn_status qn_model_load_bits(quern_model *m, const char *model_path)
 
 qn_status qn_model_can_save_bits(const quern_model *m, qn_arena *a)
 {
-	const char *path = m->config->save_path;
-	struct stat st;
-	if (!path)
-		return QUERN_OK;
-	QN_TRY(qn_source_spare(m->ctx, path));
-	const char *slash = strrchr(path, '/');
-	const char *folder = !slash ? "." : slash == path ? "/" : qn_arena_strndup(a, path, (size_t)(slash - path));
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-		QN_FAIL(m->ctx, QUERN_ERR_IO, "cannot write the allocation '%s': it is not a regular file", path);
-	if (access(folder, W_OK))
-		QN_FAIL(m->ctx, QUERN_ERR_IO, "cannot write the allocation '%s': %s", path, strerror(errno));
-	return QUERN_OK;
+	return qn_result_file_check(m->ctx, a, &(qn_result_file){"the allocation file", m->config->save_path});
 }
 
 static void drop(void *path) { qn_path_remove(path); }

@@ -5,6 +5,7 @@
 #include "passes/config.h"
 #include "passes/context.h"
 #include "passes/report/report.h"
+#include "passes/result_files.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +46,6 @@ typedef struct pair {
 	qn_exec *exact, *got;
 	item **of;         /* by value id of the compiled graph: the first item to compare; */
 	item **next;       /* by item: another that compares the same value */
-	const char *sample;
 	qn_arena scratch;
 } pair;
 
@@ -71,10 +71,10 @@ static qn_status compare(pair *p, item *it, const qn_tensor *computed)
 	const qn_tensor *exact = qn_exec_value(p->exact, it->exact);
 	const char *name = it->output >= 0 ? p->e->exact->graph->output_names[it->output] : it->exact->name;
 	if (!exact || exact->rank != got->rank || memcmp(exact->dim, got->dim, (size_t)got->rank * sizeof *got->dim))
-		QN_FAIL(ctx, QUERN_ERR_INTERNAL, "sample '%s': '%s' has another shape in the compiled graph", p->sample, name);
+		QN_FAIL(ctx, QUERN_ERR_INTERNAL, "'%s' has another shape in the compiled graph", name);
 	int64_t bad = qn_damage_add(&it->damage, &p->scratch, exact, got);
 	if (bad >= 0)
-		QN_FAIL(ctx, QUERN_ERR_NUMERIC, "sample '%s': element %lld of '%s' is %g compiled and %g in float", p->sample, (long long)bad, name,
+		QN_FAIL(ctx, QUERN_ERR_NUMERIC, "element %lld of '%s' is %g compiled and %g in float", (long long)bad, name,
 			qn_tensor_get(got, bad), qn_tensor_get(exact, bad));
 	if (it->logits)
 		qn_damage_add_kl(&it->damage, &p->scratch, exact, got);
@@ -90,28 +90,33 @@ static qn_status observe(void *user, const qn_value *v, const qn_tensor *t)
 	return QUERN_OK;
 }
 
-static qn_status run_sample(pair *p, qn_samples *samples, size_t i, const qn_eval_plan *plan)
+static qn_status run_pair(pair *p, const qn_tensor *const *in, const qn_eval_plan *plan, qn_arena *a)
 {
 	quern_evaluation *e = p->e;
-	const char *outputs = e->samples ? NULL : plan->outputs;
-	qn_arena a;
-	qn_arena_init(&a, e->ctx);
 	const qn_graph *g = e->got->graph;
-	const qn_tensor **in = QN_NEW(&a, const qn_tensor *, g->n_inputs + 1);
-	qn_tensor *out = QN_NEW(&a, qn_tensor, g->n_outputs + 1);
-	p->sample = qn_samples_name(samples, i);
-	qn_status status = qn_samples_read(samples, i, &a, in);
-	if (status == QUERN_OK)
-		status = qn_exec_all(p->exact, in, &a, out, plan->see_exact, plan->user);
-	if (status == QUERN_OK)
-		status = qn_exec_all(p->got, in, &a, out, observe, p);
-	if (status == QUERN_OK && outputs)
-		status = qn_npz_write(e->ctx, outputs, g->output_names, out, g->n_outputs);
-	for (size_t k = 0; status == QUERN_OK && k < e->n; k++) /* results that nothing computes: inputs and constants as outputs */
+	const char *outputs = e->samples ? NULL : plan->outputs;
+	qn_tensor *out = QN_NEW(a, qn_tensor, g->n_outputs + 1);
+	QN_TRY(qn_exec_all(p->exact, in, a, out, plan->see_exact, plan->user));
+	QN_TRY(qn_exec_all(p->got, in, a, out, observe, p));
+	if (outputs)
+		QN_TRY(qn_npz_write(e->ctx, outputs, g->output_names, out, g->n_outputs));
+	for (size_t k = 0; k < e->n; k++) /* results that nothing computes: inputs and constants as outputs */
 		if (e->items[k].damage.samples == (int64_t)e->samples && e->items[k].output >= 0)
-			status = compare(p, &e->items[k], &out[e->items[k].output]);
-	if (status == QUERN_OK && plan->after)
-		status = plan->after(plan->user, in, &(qn_eval_pair){p->exact, p->got, p->consts});
+			QN_TRY(compare(p, &e->items[k], &out[e->items[k].output]));
+	return plan->after ? plan->after(plan->user, in, &(qn_eval_pair){p->exact, p->got, p->consts}) : QUERN_OK;
+}
+
+static qn_status run_sample(pair *p, qn_samples *samples, size_t i, const qn_eval_plan *plan)
+{
+	qn_arena a;
+	qn_arena_init(&a, p->e->ctx);
+	const qn_tensor **in = QN_NEW(&a, const qn_tensor *, p->e->got->graph->n_inputs + 1);
+	qn_status status = qn_samples_read(samples, i, &a, in);
+	if (status == QUERN_OK) {
+		status = run_pair(p, in, plan, &a);
+		if (status != QUERN_OK && status != QUERN_ERR_CANCELLED)
+			qn_prefix(p->e->ctx, status, "sample '%s'", qn_samples_name(samples, i));
+	}
 	qn_arena_release(&a);
 	return status;
 }
@@ -120,6 +125,8 @@ qn_status qn_evaluation_run(quern_evaluation *e, const char *path, const qn_eval
 {
 	qn_samples *samples;
 	QN_TRY(qn_samples_open(e->exact->graph, path, &e->arena, &samples));
+	if (plan->outputs)
+		QN_TRY(qn_source_spare(e->ctx, plan->outputs)); /* the samples are known now, and are not to be replaced */
 	pair p = {.e = e, .consts = qn_consts_new(e->exact->graph, &e->arena)};
 	qn_arena_init(&p.scratch, e->ctx);
 	p.exact = qn_exec_new(p.consts, &e->arena);
@@ -179,7 +186,10 @@ static qn_status evaluate(quern_evaluation *e, const char *samples, const char *
 	qn_eval_plan plan = {.stage = "eval", .outputs = outputs};
 	qn_measure *measured = NULL;
 	QN_TRY(qn_model_can_save_bits(e->got, &e->arena));
-	QN_TRY(qn_report_can_write(e->got, &e->arena, NULL));
+	const qn_result_file files[] = {{"the outputs", outputs}, {"the allocation file", e->got->config->save_path}, {"the report", e->got->config->report_path}};
+	QN_TRY(qn_result_file_check(e->ctx, &e->arena, &files[0]));
+	QN_TRY(qn_report_can_write(e->ctx, &e->arena, e->got->config->report_path));
+	QN_TRY(qn_result_files_differ(e->ctx, &e->arena, files, QN_LEN(files)));
 	QN_TRY(qn_model_quantize(e->got));
 	qn_evaluation_pair(e);
 	if (e->got->config->report_path) {

@@ -71,8 +71,11 @@ static qn_status read_samples(qn_graph *g, qn_pass_env *env, moments *m)
 		const qn_tensor **in = QN_NEW(&a, const qn_tensor *, g->n_inputs + 1);
 		qn_tensor *out = QN_NEW(&a, qn_tensor, g->n_outputs + 1);
 		qn_status status = qn_samples_read(env->samples, i, &a, in);
-		if (status == QUERN_OK)
+		if (status == QUERN_OK) {
 			status = qn_exec_all(e, in, &a, out, add_moments, m);
+			if (status != QUERN_OK)
+				qn_prefix(g->ctx, status, "sample '%s'", qn_samples_name(env->samples, i));
+		}
 		qn_arena_release(&a);
 		QN_TRY(status);
 		if (g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, "importance", i + 1, n))

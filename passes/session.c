@@ -9,6 +9,7 @@
 #include "passes/pipeline.h"
 #include "passes/plan.h"
 #include "passes/report/report.h"
+#include "passes/result_files.h"
 
 #include <quern/quern.h>
 #include <stdlib.h>
@@ -223,12 +224,12 @@ static qn_status compile(quern_model *m, const char *path, qn_arena *a, quern_su
 	const char *allocation, *written;
 	qn_report *report;
 	QN_TRY(qn_model_can_save_bits(m, a));
-	if (m->config->save_path && !strcmp(m->config->save_path, path))
-		QN_FAIL(m->ctx, QUERN_ERR_CONFIG, "'%s' cannot be the archive and the allocation file", path);
-	QN_TRY(qn_report_can_write(m, a, path));
+	QN_TRY(qn_report_can_write(m->ctx, a, m->config->report_path));
+	const qn_result_file files[] = {{"the archive", path}, {"the allocation file", m->config->save_path}, {"the report", m->config->report_path}};
+	QN_TRY(qn_result_files_differ(m->ctx, a, files, QN_LEN(files)));
 	QN_TRY(qn_archive_create(m->ctx, a, path, &ar)); /* first: a path that cannot be written is known before hours of work */
 	QN_TRY(qn_model_quantize(m));
-	QN_TRY(qn_report_of_compile(m, a, &report));
+	QN_TRY(qn_report_of_compile(m, "compile", a, &report));
 	QN_TRY(qn_emit_graph(m->ctx, m->graph, m->config->target, ar));
 	QN_TRY(qn_model_save_bits(m, a, &allocation));
 	QN_TRY(qn_archive_finish(ar)); /* its size is known; whatever fails from here to the commit leaves an older archive as it was */

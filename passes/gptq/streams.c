@@ -126,7 +126,7 @@ static int copies_wanted(int asked, int64_t tokens)
 qn_status qn_streams_open(qn_graph *g, qn_samples *samples, int copies, qn_arena *a, qn_streams *s)
 {
 	size_t n = qn_samples_count(samples);
-	*s = (qn_streams){.g = g, .samples = n, .arena = a};
+	*s = (qn_streams){.g = g, .source = samples, .samples = n, .arena = a};
 	ids d = find_ids(g);
 	const qn_tensor ***all = QN_NEW(a, const qn_tensor **, n);
 	for (size_t i = 0; i < n; i++) {
@@ -162,13 +162,40 @@ qn_status qn_streams_open(qn_graph *g, qn_samples *samples, int copies, qn_arena
 	return QUERN_OK;
 }
 
+static qn_status run_alone(qn_streams *s, size_t i)
+{
+	qn_arena a;
+	qn_arena_init(&a, s->g->ctx);
+	const qn_tensor **in = QN_NEW(&a, const qn_tensor *, s->g->n_inputs + 1);
+	qn_tensor *out = QN_NEW(&a, qn_tensor, s->g->n_outputs + 1);
+	qn_status status = qn_samples_read(s->source, i, &a, in);
+	if (status == QUERN_OK)
+		status = qn_exec_run(s->g->ctx, s->g, in, &a, out, NULL, NULL);
+	qn_arena_release(&a);
+	return status;
+}
+
+qn_status qn_streams_blame(qn_streams *s, qn_status status)
+{
+	qn_ctx *ctx = s->g->ctx;
+	char first[sizeof ctx->message];
+	memcpy(first, ctx->message, sizeof first);
+	for (size_t i = 0; status != QUERN_OK && i < s->samples; i++)
+		if (run_alone(s, i) != QUERN_OK)
+			return qn_prefix(ctx, status, "sample '%s'", qn_samples_name(s->source, i));
+	memcpy(ctx->message, first, sizeof first);
+	return status;
+}
+
 qn_status qn_streams_begin(qn_streams *s)
 {
-	for (size_t b = 0; b < s->n; b++) {
-		QN_TRY(qn_exec_begin(s->batch[b].exact, s->batch[b].inputs));
-		QN_TRY(qn_exec_begin(s->batch[b].rounded, s->batch[b].inputs));
+	qn_status status = QUERN_OK;
+	for (size_t b = 0; b < s->n && status == QUERN_OK; b++) {
+		status = qn_exec_begin(s->batch[b].exact, s->batch[b].inputs);
+		if (status == QUERN_OK)
+			status = qn_exec_begin(s->batch[b].rounded, s->batch[b].inputs);
 	}
-	return QUERN_OK;
+	return qn_streams_blame(s, status);
 }
 
 qn_status qn_streams_step(qn_streams *s, qn_node *n)
@@ -176,7 +203,9 @@ qn_status qn_streams_step(qn_streams *s, qn_node *n)
 	for (size_t b = 0; b < s->n; b++)
 		for (int k = 0; k < 2; k++) {
 			qn_exec *e = k ? s->batch[b].rounded : s->batch[b].exact;
-			QN_TRY(qn_exec_step(e, n));
+			qn_status status = qn_exec_step(e, n);
+			if (status != QUERN_OK)
+				return qn_streams_blame(s, status);
 			qn_exec_finish(e, n);
 		}
 	return QUERN_OK;

@@ -13,6 +13,7 @@ typedef struct qn_batch {
 
 typedef struct qn_streams {
 	qn_graph *g;
+	qn_samples *source;
 	qn_consts *consts;
 	qn_arena *arena; /* lives as long as the streams */
 	qn_batch *batch;
@@ -26,7 +27,9 @@ typedef struct qn_streams {
  * float stream, so no labels are needed. Samples of one shape are stacked along the batch axis where the graph has one. The seed is fixed: the same samples give the same copies. copies < 0: as many as make
  * some 6,000 tokens. */
 qn_status qn_streams_open(qn_graph *g, qn_samples *samples, int copies, qn_arena *a, qn_streams *out);
-/* Starts both streams of every batch. */
+/* For a status of a float run over the batches, which stack samples: runs the samples one by one, and puts the name of the first that fails before its message. */
+qn_status qn_streams_blame(qn_streams *s, qn_status status);
+/* Starts both streams of every batch. A failure names the sample, as that of a step does. */
 qn_status qn_streams_begin(qn_streams *s);
 qn_status qn_streams_step(qn_streams *s, qn_node *n);
 

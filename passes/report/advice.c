@@ -79,7 +79,7 @@ static void about_rounding(qn_report *r)
 		blocks += r->layers[i].weight_bits <= 4 && *r->layers[i].role && strcmp(r->layers[i].role, "embedding");
 	if (!blocks || !strcmp(r->rounding, "gptq"))
 		return;
-	bool samples = r->samples_name != NULL && !strcmp(r->command, "compile");
+	bool samples = r->samples_name != NULL && strcmp(r->command, "eval");
 	advise(r, "Let the samples round the weights", qn_arena_printf(r->arena, "%zu %s 4-bit weights rounded by the rule '%s'%s. The same bytes hold better weights when "
 		"each layer is rounded against what it reads.", blocks, blocks == 1 ? "layer has" : "layers have", r->rounding, strcmp(r->rounding, "importance") ? ", which looks at the weights alone" : ""),
 		samples ? "--rounding gptq" : "--rounding gptq --calib SAMPLES");
@@ -195,7 +195,7 @@ static void about_roleless(qn_report *r)
 			n, 100 * (double)bytes / (double)r->weights_after), qn_arena_printf(r->arena, "--layer %s", quoted(r->arena, qn_arena_printf(r->arena, "%s=8", largest->name))));
 }
 
-/* Nothing to mend: say where there is room. */
+/* Nothing to mend: say where there is room. Of tuned widths the curve says so. */
 static void about_room(qn_report *r)
 {
 	bool wide = false;
@@ -204,9 +204,9 @@ static void about_room(qn_report *r)
 		least = r->outputs[i].cosine < least ? r->outputs[i].cosine : least;
 	for (size_t i = 0; i < r->n_layers; i++)
 		wide |= !strcmp(r->layers[i].role, "ffn") && r->layers[i].weight_bits > 4;
-	if (r->n_outputs && wide && least > 0.999)
+	if (r->n_outputs && wide && least > 0.999 && !r->tuning)
 		advise(r, "There is room", qn_arena_printf(r->arena, "Every output has a cosine of at least %.4f. Narrower weights may do; the feed-forward layers are most of them.", floor(least * 1e4) / 1e4),
-			r->samples_name && !strcmp(r->command, "compile") ? "--bits ffn=4 --rounding gptq" : "--bits ffn=4 --rounding gptq --calib SAMPLES");
+			r->samples_name && strcmp(r->command, "eval") ? "--bits ffn=4 --rounding gptq" : "--bits ffn=4 --rounding gptq --calib SAMPLES");
 }
 
 void qn_report_advise(qn_report *r)

@@ -81,12 +81,12 @@ typedef struct qn_report {
 } qn_report;
 
 /* --- session.c: the report's way through a compile or an evaluation ---------------------------------------------------- */
-/* Whether the configuration's report can be written, known before the work: a writable folder, and in its place nothing or a former report, none of the files
- * that were read and none of the other results. `archive` may be NULL. */
-qn_status qn_report_can_write(const quern_model *m, qn_arena *a, const char *archive);
+/* Whether a report of that name can be written, known before the work: a writable folder, and in its place nothing or a former report, none of the files
+ * that were read. NULL: none is asked for. */
+qn_status qn_report_can_write(qn_ctx *ctx, qn_arena *a, const char *path);
 /* After the model is quantized and before it is emitted: loads the float model again and runs both where the configuration has samples. *out is NULL where
- * no report is asked for. */
-qn_status qn_report_of_compile(quern_model *m, qn_arena *a, qn_report **out);
+ * no report is asked for. `command`: "compile", or "tune" where nothing will be emitted. */
+qn_status qn_report_of_compile(quern_model *m, const char *command, qn_arena *a, qn_report **out);
 /* The same from an evaluation whose run was hooked to `measured`. */
 qn_status qn_report_of_evaluation(quern_evaluation *e, qn_measure *measured, const char *samples, qn_arena *a, qn_report **out);
 /* Writes the file beside its place (gone with `a` unless renamed), then gives it its name. `r` may be NULL. */

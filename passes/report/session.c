@@ -5,21 +5,15 @@
 #include "passes/context.h"
 #include "passes/nnef/folder.h"
 #include "passes/quant/qscheme.h"
+#include "passes/result_files.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MOST_SAMPLES_OF_COMPILE = 32 };
 
 /* --- files --------------------------------------------------------------------------------------------------------------------- */
-static bool same_file(const char *a, const char *b)
-{
-	struct stat x, y;
-	return !strcmp(a, b) || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
-}
-
 /* Only a report gives way to a report: whatever else bears the name, a configuration, a page of somebody's, stays. */
 static bool may_replace(const char *path)
 {
@@ -35,24 +29,11 @@ static bool may_replace(const char *path)
 	return ours;
 }
 
-qn_status qn_report_can_write(const quern_model *m, qn_arena *a, const char *archive)
+qn_status qn_report_can_write(qn_ctx *ctx, qn_arena *a, const char *path)
 {
-	const quern_config *c = m->config;
-	const char *path = c ? c->report_path : NULL;
-	struct stat st;
-	if (!path)
-		return QUERN_OK;
-	QN_TRY(qn_source_spare(m->ctx, path));
-	if ((archive && same_file(archive, path)) || (c->save_path && same_file(c->save_path, path)))
-		QN_FAIL(m->ctx, QUERN_ERR_CONFIG, "'%s' cannot be the report and %s", path, archive && same_file(archive, path) ? "the archive" : "the allocation file");
-	const char *slash = strrchr(path, '/');
-	const char *folder = !slash ? "." : slash == path ? "/" : qn_arena_strndup(a, path, (size_t)(slash - path));
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-		QN_FAIL(m->ctx, QUERN_ERR_IO, "cannot write the report '%s': it is not a regular file", path);
-	if (!may_replace(path))
-		QN_FAIL(m->ctx, QUERN_ERR_CONFIG, "'%s' is there and is no report, so it is left alone; give the report another name", path);
-	if (access(folder, W_OK))
-		QN_FAIL(m->ctx, QUERN_ERR_IO, "cannot write the report '%s': %s", path, strerror(errno));
+	QN_TRY(qn_result_file_check(ctx, a, &(qn_result_file){"the report", path}));
+	if (path && !may_replace(path))
+		QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s' is there and is no report, so it is left alone; give the report another name", path);
 	return QUERN_OK;
 }
 
@@ -130,12 +111,12 @@ static qn_status run(quern_model *m, qn_report *r, quern_evaluation *e)
 	return qn_report_collect(r, m, e, measured);
 }
 
-qn_status qn_report_of_compile(quern_model *m, qn_arena *a, qn_report **out)
+qn_status qn_report_of_compile(quern_model *m, const char *command, qn_arena *a, qn_report **out)
 {
 	*out = NULL;
 	if (!m->config->report_path)
 		return QUERN_OK;
-	qn_report *r = *out = start(m, "compile", m->config->calib_path, a);
+	qn_report *r = *out = start(m, command, m->config->calib_path, a);
 	if (!m->config->calib_path)
 		return qn_report_collect(r, m, NULL, NULL);
 	quern_evaluation *e = QN_NEW(a, quern_evaluation, 1);

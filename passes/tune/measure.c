@@ -138,7 +138,7 @@ static void estimate(pass *p)
 	}
 }
 
-qn_status qn_measure(qn_tuner *t)
+qn_status qn_measure_units(qn_tuner *t)
 {
 	pass p = {.t = t,
 		.exact = QN_NEW(t->a, qn_exec *, t->streams.n),

@@ -20,7 +20,9 @@ qn_status qn_outputs_begin(qn_tuner *t)
 	}
 	for (size_t b = 0; b < t->streams.n; b++) {
 		t->exact[b] = QN_NEW(t->a, qn_tensor, g->n_outputs);
-		QN_TRY(qn_exec_all(t->streams.batch[b].exact, t->streams.batch[b].inputs, t->a, t->exact[b], NULL, NULL));
+		qn_status status = qn_exec_all(t->streams.batch[b].exact, t->streams.batch[b].inputs, t->a, t->exact[b], NULL, NULL);
+		if (status != QUERN_OK)
+			return qn_streams_blame(&t->streams, status);
 	}
 	return QUERN_OK;
 }

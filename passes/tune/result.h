@@ -13,6 +13,10 @@ struct quern_tuning {
 	const char *json;
 };
 
+/* The hull's points, none executed. */
+void qn_result_curve(const qn_tuner *t, const qn_solution *s, struct quern_tuning *r);
+/* The chosen point, and how many layers have which width there. measured: NAN where it was not executed. */
+void qn_result_choice(const qn_tuner *t, const qn_solution *s, double measured, struct quern_tuning *r);
 /* The text for `json`. */
 void qn_result_json(const qn_tuner *t, const qn_solution *s, const struct quern_tuning *r, qn_text *out);
 

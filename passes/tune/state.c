@@ -4,7 +4,9 @@
 #include "passes/tune/tuner.h"
 
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 static const char HEAD[] = "quern-tuning-state 1 ";
@@ -16,28 +18,59 @@ struct qn_state {
 
 static void close_file(void *file) { fclose(file); }
 
-/* UNIT BITS COSINE KL, the errors as the bits of their doubles: exact in every locale. */
-static bool take_line(qn_tuner *t, const char *line)
+/* The candidate that a line is of. */
+static qn_candidate *find(qn_tuner *t, uint64_t unit, int bits)
+{
+	for (int c = 0; unit < t->n && c < t->units[unit].n_candidates; c++)
+		if (t->units[unit].candidates[c].bits == bits)
+			return &t->units[unit].candidates[c];
+	return NULL;
+}
+
+/* Why a number cannot be a measured error; NULL where it can. */
+static const char *wrong_error(double v, double most) { return isnan(v) ? "no number" : v < 0 ? "negative" : v > most ? "too large" : NULL; }
+
+/* UNIT BITS COSINE KL, the errors as the bits of their doubles: exact in every locale. *why: what is wrong with the line; NULL: it was taken. */
+static void take_line(qn_tuner *t, const char *line, const char **why)
 {
 	uint64_t unit, cosine, kl;
 	int bits, end = 0;
 	qn_output_error e;
-	if (sscanf(line, "%" SCNu64 " %d %16" SCNx64 " %16" SCNx64 "%n", &unit, &bits, &cosine, &kl, &end) != 4 || line[end] != '\n' || unit >= t->n)
-		return false;
+	*why = "it is not UNIT BITS COSINE KL";
+	if (sscanf(line, "%" SCNu64 " %d %16" SCNx64 " %16" SCNx64 "%n", &unit, &bits, &cosine, &kl, &end) != 4 || line[end] != '\n')
+		return;
 	memcpy(&e.cosine, &cosine, sizeof cosine);
 	memcpy(&e.kl, &kl, sizeof kl);
-	for (int c = 0; c < t->units[unit].n_candidates; c++) {
-		qn_candidate *k = &t->units[unit].candidates[c];
-		if (k->bits != bits || k->known)
-			continue;
-		k->known = true;
-		k->error = e;
-		return true;
-	}
-	return false;
+	qn_candidate *k = find(t, unit, bits);
+	const char *wrong = wrong_error(e.cosine, 2), *wrong_kl = wrong_error(e.kl, DBL_MAX);
+	if (!k)
+		*why = qn_arena_printf(t->a, "UNIT %llu has no width of BITS %d", (unsigned long long)unit, bits);
+	else if (k->known)
+		*why = qn_arena_printf(t->a, "UNIT %llu at BITS %d is there already", (unsigned long long)unit, bits);
+	else if (wrong || wrong_kl)
+		*why = qn_arena_printf(t->a, "%s is %s", wrong ? "COSINE" : "KL", wrong ? wrong : wrong_kl);
+	else
+		*why = NULL, k->known = true, k->error = e;
 }
 
-/* What the file holds of this tuning is taken; *text is all that is to stay in it. */
+/* Lines of this tuning; *text is all that is to stay in the file. */
+static qn_status take_lines(qn_tuner *t, FILE *f, const char *path, qn_text *text, size_t *taken)
+{
+	char line[512];
+	const char *why;
+	while (fgets(line, sizeof line, f)) {
+		if (!strchr(line, '\n') && feof(f)) /* cut by an interruption */
+			break;
+		take_line(t, line, &why);
+		if (why)
+			QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "the tuning state '%s', line %zu: %s; remove the file to measure anew", path, *taken + 2, why);
+		qn_text_add(text, "%s", line);
+		++*taken;
+	}
+	return QUERN_OK;
+}
+
+/* What the file holds of this tuning is taken. */
 static qn_status take_file(qn_tuner *t, const char *path, const char *key, qn_text *text)
 {
 	char line[512];
@@ -47,12 +80,9 @@ static qn_status take_file(qn_tuner *t, const char *path, const char *key, qn_te
 	size_t taken = 0;
 	bool ours = fgets(line, sizeof line, f) && !strncmp(line, HEAD, sizeof HEAD - 1);
 	bool same = ours && !strncmp(line + sizeof HEAD - 1, key, strlen(key)) && line[sizeof HEAD - 1 + strlen(key)] == '\n';
-	while (same && fgets(line, sizeof line, f))
-		if (take_line(t, line)) {
-			qn_text_add(text, "%s", line);
-			taken++;
-		}
+	qn_status status = same ? take_lines(t, f, path, text, &taken) : QUERN_OK;
 	fclose(f);
+	QN_TRY(status);
 	if (!ours)
 		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "'%s' is no tuning state; it would be replaced: move it away, or name another file for the state", path);
 	if (!same)

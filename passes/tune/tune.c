@@ -5,13 +5,17 @@
 #include "passes/gptq/driver.h"
 #include "passes/gptq/layer.h"
 #include "passes/quant/qscheme.h"
+#include "passes/report/report.h"
+#include "passes/result_files.h"
 #include "passes/tune/result.h"
 #include "passes/tune/search.h"
 
-#include <math.h>
 
-static qn_status check_options(qn_ctx *ctx, const quern_config *c, const quern_tune_options *o, const char *output)
+static qn_status check_options(const qn_tuner *t)
 {
+	qn_ctx *ctx = t->ctx;
+	const quern_config *c = t->config;
+	const quern_tune_options *o = t->options;
 	int targets = (o->max_bytes > 0) + (o->max_bits > 0 || o->max_bits < 0) + (o->min_cosine > 0 || o->min_cosine < 0);
 	if (targets != 1)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "give one target: a largest size, the most bits a weight, or a least cosine");
@@ -24,15 +28,21 @@ static qn_status check_options(qn_ctx *ctx, const quern_config *c, const quern_t
 	if (c->load_path)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "tuning makes an allocation; it cannot start from '%s'", c->load_path);
 	if (c->save_path && *c->save_path)
-		QN_FAIL(ctx, QUERN_ERR_CONFIG, "tuning writes one allocation, '%s'; it would not write '%s'", output, c->save_path);
+		QN_FAIL(ctx, QUERN_ERR_CONFIG, "tuning writes one allocation, '%s'; it would not write '%s'", t->output, c->save_path);
 	if (c->target != QN_TARGET_TRACT)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "tuning is for the target tract: other targets have no quantized weights");
-	const char *const files[] = {output, o->state, o->curve};
-	for (size_t i = 0; i < QN_LEN(files); i++)
-		for (size_t k = i + 1; k < QN_LEN(files); k++)
-			if (files[i] && files[k] && !strcmp(files[i], files[k]))
-				QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s' cannot be two of the files that a tuning writes", files[i]);
 	return QUERN_OK;
+}
+
+/* Before the work, and again once the samples are known, which are not to be replaced. */
+static qn_status check_files(const qn_tuner *t)
+{
+	const qn_result_file files[] = {{"the allocation file", t->output}, {"the tuning state", t->state_path}, {"the curve", t->options->curve},
+		{"the report", t->config->report_path}};
+	for (size_t i = 0; i < QN_LEN(files); i++)
+		QN_TRY(qn_result_file_check(t->ctx, t->a, &files[i]));
+	QN_TRY(qn_report_can_write(t->ctx, t->a, t->config->report_path));
+	return qn_result_files_differ(t->ctx, t->a, files, QN_LEN(files));
 }
 
 /* Everything that measured errors depend on. */
@@ -60,7 +70,7 @@ static qn_status key_of(qn_tuner *t, const char **key)
 	return status;
 }
 
-static qn_status prepare(qn_tuner *t, const char *output)
+static qn_status prepare(qn_tuner *t)
 {
 	qn_graph *g = t->model->graph;
 	QN_TRY(qn_units_make(t));
@@ -76,93 +86,85 @@ static qn_status prepare(qn_tuner *t, const char *output)
 		t->other_bytes += t->model->plan.layers[i].role ? 0 : t->model->plan.layers[i].bytes;
 	QN_TRY(qn_samples_open(g, t->config->calib_path, t->a, &t->samples));
 	QN_TRY(qn_streams_open(g, t->samples, 0, t->a, &t->streams));
-	QN_TRY(qn_model_can_save_bits(t->model, t->a)); /* the samples are known now, and are not to be replaced */
+	QN_TRY(check_files(t));
 	QN_TRY(qn_outputs_begin(t));
 	t->kl = t->any_logits && !(t->options->min_cosine > 0);
 	const char *key;
 	QN_TRY(key_of(t, &key));
-	return qn_state_open(t, t->options->state ? t->options->state : qn_arena_printf(t->a, "%s.partial", output), key);
+	return qn_state_open(t, t->state_path, key);
 }
 
-/* --- the result ------------------------------------------------------------------------------------------------------------- */
-static qn_curve_point point_of(const qn_tuner *t, uint64_t bytes, double error)
+/* --- the result --------------------------------------------------------------------------------------------------------------- */
+static bool quantizes_activations(const quern_model *m)
 {
-	return (qn_curve_point){.bytes = qn_total_bytes(t, bytes), .bits = qn_bits_a_weight(t, bytes), .error = error > 0 ? error : 0, .measured = NAN};
+	for (size_t i = 0; i < m->plan.n; i++)
+		if (m->plan.layers[i].act_bits <= QN_MOST_ACT_BITS)
+			return true;
+	return false;
 }
 
-static void make_curve(const qn_tuner *t, const qn_solution *s, quern_tuning *r)
+/* What a report shows, and the scales of activations, are those of the compiled model. Else it is left to whoever compiles. */
+static qn_status realise(qn_tuner *t, qn_report **report)
 {
-	qn_tuning *u = &r->tuning;
-	*u = (qn_tuning){.measure = t->kl ? "kl" : "cosine", .samples = t->streams.samples, .n = s->n_hull};
-	u->points = QN_NEW(&r->arena, qn_curve_point, s->n_hull);
-	for (size_t i = 0; i < s->n_hull; i++) {
-		const qn_hull_point *h = &s->hull[i];
-		u->points[i] = point_of(t, h->bytes, h->error);
-		if (h->group == SIZE_MAX)
-			continue;
-		u->points[i].changed = qn_arena_strdup(&r->arena, t->units[h->group].layers[0]->name);
-		u->points[i].weight_bits = t->units[h->group].candidates[h->choice].bits;
-	}
-}
-
-static void count_layers(const qn_tuner *t, quern_tuning *r)
-{
-	for (size_t i = 0; i < t->n; i++) {
-		const qn_unit *u = &t->units[i];
-		int bits = u->candidates[u->chosen].bits;
-		if (u->n_candidates < 2)
-			r->fixed += u->n;
-		else
-			r->layers[bits <= 4 ? 0 : bits <= 8 ? 1 : 2] += u->n;
-	}
+	*report = NULL;
+	if (!t->config->report_path && !quantizes_activations(t->model))
+		return QUERN_OK;
+	QN_TRY(qn_realise(t, &t->realised));
+	t->realised->plan.tuning = t->model->plan.tuning;
+	return qn_report_of_compile(t->realised, "tune", t->a, report);
 }
 
 static qn_status write_files(qn_tuner *t, quern_tuning *r)
 {
-	const char *written;
-	if (t->options->curve) {
-		QN_TRY(qn_source_spare(t->ctx, t->options->curve));
-		QN_TRY(qn_file_replace(t->ctx, t->a, t->options->curve, r->json, strlen(r->json)));
-	}
+	const char *allocation, *written;
+	qn_report *report;
 	t->model->plan.tuning = &r->tuning;
 	QN_TRY(qn_units_apply(t, t->model));
-	QN_TRY(qn_model_save_bits(t->model, t->a, &written));
-	QN_TRY(qn_model_saved_bits(t->model, written));
+	QN_TRY(realise(t, &report));
+	const quern_model *m = quantizes_activations(t->model) ? t->realised : t->model;
+	QN_TRY(qn_model_save_bits(m, t->a, &allocation));
+	QN_TRY(qn_report_save(t->model, t->a, report, NULL, 0, &written));
+	if (t->options->curve)
+		QN_TRY(qn_file_replace(t->ctx, t->a, t->options->curve, r->json, strlen(r->json)));
+	QN_TRY(qn_model_saved_bits(m, allocation));
+	QN_TRY(qn_report_saved(t->model, written));
 	if (!t->options->state)
 		qn_state_remove(t);
 	return QUERN_OK;
 }
 
-static qn_status tune(qn_tuner *t, const char *output, quern_tuning *r)
+static qn_status measure_and_choose(qn_tuner *t, quern_tuning *r)
 {
-	QN_TRY(check_options(t->ctx, t->config, t->options, output));
-	t->config->save_path = output;
-	if (!t->config->rounding_asked)
-		t->config->rounding = QN_ROUND_GPTQ;
-	QN_TRY(quern_model_load(t->config->context, t->model_path, t->config, &t->model));
-	QN_TRY(qn_model_can_save_bits(t->model, t->a));
-	if (t->options->check_samples)
-		qn_source_note_path(t->ctx, t->options->check_samples);
-	QN_TRY(prepare(t, output));
-	QN_TRY(qn_source_spare(t->ctx, output));
-	if (t->options->curve)
-		QN_TRY(qn_source_spare(t->ctx, t->options->curve));
-	QN_TRY(qn_measure(t));
 	qn_solution s;
 	double measured;
+	QN_TRY(qn_measure_units(t));
 	qn_solve(t, &s);
 	QN_TRY(qn_search(t, &s, &measured));
-	make_curve(t, &s, r);
+	qn_result_curve(t, &s, r);
 	QN_TRY(qn_check_curve(t, &s, &r->tuning));
-	const qn_frontier_point *at = &s.frontier.points[s.at];
-	r->tuning.chosen = point_of(t, at->bytes, at->error);
-	r->tuning.chosen.measured = measured;
-	r->gap = s.gap;
-	count_layers(t, r);
+	qn_result_choice(t, &s, measured, r);
 	qn_text json = {.arena = &r->arena};
 	qn_result_json(t, &s, r, &json);
 	r->json = json.s;
 	return write_files(t, r);
+}
+
+static qn_status tune(qn_tuner *t, quern_tuning *r)
+{
+	QN_TRY(check_options(t));
+	t->state_path = t->options->state ? t->options->state : qn_arena_printf(t->a, "%s.partial", t->output);
+	QN_TRY(check_files(t));
+	t->config->save_path = t->output;
+	if (!t->config->rounding_asked)
+		t->config->rounding = QN_ROUND_GPTQ;
+	QN_TRY(quern_model_load(t->config->context, t->model_path, t->config, &t->model));
+	if (t->options->check_samples)
+		qn_source_note_path(t->ctx, t->options->check_samples);
+	QN_TRY(prepare(t));
+	qn_status status = measure_and_choose(t, r);
+	if (status != QUERN_OK && status != QUERN_ERR_CANCELLED && !t->options->state)
+		qn_log(t->ctx, QUERN_LOG_WARN, "'%s' keeps what was measured: the next tuning of these widths, to whatever target, goes on from there", t->state_path);
+	return status;
 }
 
 quern_status quern_tune(quern_context *context, const char *model, const quern_config *config, const quern_tune_options *options, const char *output,
@@ -178,15 +180,16 @@ quern_status quern_tune(quern_context *context, const char *model, const quern_c
 	qn_arena a;
 	qn_arena_init(&a, ctx);
 	quern_config own = *config;
-	qn_tuner t = {.ctx = ctx, .a = &a, .model_path = model, .config = &own, .options = options};
+	qn_tuner t = {.ctx = ctx, .a = &a, .model_path = model, .output = output, .config = &own, .options = options};
 	jmp_buf inner;
 	qn_status status;
 	ctx->on_memory = &inner;
 	if (setjmp(inner))
 		status = qn_fail(ctx, QUERN_ERR_MEMORY, "out of memory while tuning '%s'", model);
 	else
-		status = tune(&t, output, r);
+		status = tune(&t, r);
 	qn_arena_release(&a); /* before the graph that its executors run */
+	quern_model_free(t.realised);
 	quern_model_free(t.model);
 	if (status == QUERN_OK && out)
 		*out = r;
@@ -195,25 +198,3 @@ quern_status quern_tune(quern_context *context, const char *model, const quern_c
 	QN_LEAVE(ctx, saved);
 	return status;
 }
-
-void quern_tuning_free(quern_tuning *r)
-{
-	if (!r)
-		return;
-	qn_arena_release(&r->arena);
-	qn_heap(r->ctx, r, sizeof *r, 0);
-}
-
-static quern_tuning_point given(const qn_curve_point *p)
-{
-	return (quern_tuning_point){p->bytes, p->bits, p->error, p->measured, p->changed, p->weight_bits};
-}
-
-void quern_tuning_get(const quern_tuning *r, quern_tuning_summary *out)
-{
-	*out = (quern_tuning_summary){r->tuning.measure, r->tuning.samples, given(&r->tuning.chosen), r->gap, {r->layers[0], r->layers[1], r->layers[2]}, r->fixed};
-}
-
-size_t quern_tuning_points(const quern_tuning *r) { return r->tuning.n; }
-void quern_tuning_at(const quern_tuning *r, size_t i, quern_tuning_point *out) { *out = given(&r->tuning.points[i]); }
-const char *quern_tuning_json(const quern_tuning *r) { return r->json; }

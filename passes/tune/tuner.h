@@ -40,8 +40,9 @@ typedef struct qn_unit {
 typedef struct qn_tuner {
 	qn_ctx *ctx;
 	qn_arena *a;
-	const char *model_path;
+	const char *model_path, *output, *state_path;
 	quern_model *model;        /* float graph, plan with the configured widths */
+	quern_model *realised;     /* the chosen widths compiled; NULL: nothing asks for it */
 	quern_config *config;      /* of the tuning: rounding settled */
 	const quern_tune_options *options;
 	qn_unit *units;
@@ -74,7 +75,7 @@ typedef struct qn_variant {
 qn_status qn_variants_make(qn_tuner *t, const qn_unit *u, const bool *wanted, qn_arena *a, qn_variant *out);
 
 /* --- measure.c: fills the errors of all candidates */
-qn_status qn_measure(qn_tuner *t);
+qn_status qn_measure_units(qn_tuner *t);
 
 /* --- outputs.c: how far outputs are from float */
 qn_status qn_outputs_begin(qn_tuner *t);
@@ -108,7 +109,10 @@ double qn_bits_a_weight(const qn_tuner *t, uint64_t of_units);
 /* The budget of units for that of the options; false: none was given. */
 bool qn_budget(const qn_tuner *t, uint64_t *of_units);
 
-/* --- verify.c: the chosen widths compiled, and executed on the samples that the options name, or on those of the calibration */
+/* --- verify.c */
+/* The model as it would be compiled with the chosen widths. *out is freed by the caller, whatever the status. */
+qn_status qn_realise(qn_tuner *t, quern_model **out);
+/* The same executed on the samples that the options name, or on those of the calibration. */
 qn_status qn_verify(qn_tuner *t, qn_output_error *out);
 
 #endif

@@ -21,7 +21,9 @@ static qn_status read_checks(qn_tuner *t, const char *path, struct qn_checks *c)
 		c->inputs[i] = QN_NEW(t->a, const qn_tensor *, g->n_inputs + 1);
 		c->exact[i] = QN_NEW(t->a, qn_tensor, g->n_outputs);
 		QN_TRY(qn_samples_read(samples, i, t->a, c->inputs[i]));
-		QN_TRY(qn_exec_all(e, c->inputs[i], t->a, c->exact[i], NULL, NULL));
+		qn_status status = qn_exec_all(e, c->inputs[i], t->a, c->exact[i], NULL, NULL);
+		if (status != QUERN_OK)
+			return qn_prefix(t->ctx, status, "sample '%s'", qn_samples_name(samples, i));
 	}
 	return QUERN_OK;
 }
@@ -62,15 +64,19 @@ static qn_status run(qn_tuner *t, quern_model *m, qn_arena *a, qn_output_error *
 	return QUERN_OK;
 }
 
+qn_status qn_realise(qn_tuner *t, quern_model **out)
+{
+	QN_TRY(quern_model_load(t->config->context, t->model_path, t->config, out));
+	QN_TRY(qn_units_apply(t, *out));
+	return qn_model_quantize(*out);
+}
+
 qn_status qn_verify(qn_tuner *t, qn_output_error *out)
 {
 	quern_model *m = NULL;
 	if (!t->checks)
 		QN_TRY(open_checks(t));
-	QN_TRY(quern_model_load(t->config->context, t->model_path, t->config, &m));
-	qn_status status = qn_units_apply(t, m);
-	if (status == QUERN_OK)
-		status = qn_model_quantize(m);
+	qn_status status = qn_realise(t, &m);
 	if (status == QUERN_OK) {
 		qn_arena a;
 		qn_arena_init(&a, t->ctx);

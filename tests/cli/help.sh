@@ -1,5 +1,5 @@
 quern --help
-for command in compile inspect run dump tensor; do
+for command in compile inspect tune eval run dump tensor; do
   echo "== $command"
   quern "$command" --help
 done

@@ -16,10 +16,17 @@ echo older > a.nnef.tar; quern compile $m -o a.nnef.tar --calib bad.npz --report
 quern compile $m -o a.nnef.tar --report r.html; quern compile $m -o a.nnef.tar --calib good.npz --report r.json; cp r.json first.json
 quern compile $m -o a.nnef.tar --calib good.npz --report r.json && cmp r.json first.json && echo same
 quern eval $m --eval good.npz --report e.json > /dev/null
+tune="quern tune $m --rounding mse --calib good.npz --state kept --quiet"
+$tune -o t.json --max-size 2.3e6 --report t.html > /dev/null; echo "status $?"; $tune -o a.json --max-size 2.3MB --report u.json > /dev/null; echo "status $?"; cmp t.json a.json && echo same
+quern compile $m -o a.nnef.tar --load-bits a.json --calib good.npz --report l.json > /dev/null
 $PYTHON - <<'EOF'
 import json
-for name in ("r.json", "e.json"):
+for name in ("r.json", "e.json", "u.json"):
     r = json.load(open(name))
     print(r["format"], r["version"], r["command"], r["measured"]["executed"], "archive" in r, len(r["layers"]), round(sum(l["share"] for l in r["layers"]), 3))
+a, u, l = (json.load(open(name)) for name in ("a.json", "u.json", "l.json"))
+print("tuning", a["tuning"] == u["tuning"] == l["tuning"], "sizes", u["sizes"]["weightsAfter"] == l["sizes"]["weightsAfter"], "layers", u["layers"] == [dict(x, origin=y["origin"]) for x, y in zip(l["layers"], u["layers"])])
+page = open("t.html").read()
+print("page", 'class="curve-ring"' in page, "data", json.loads(page.split('id="data">')[1].split("</script>")[0])["tuning"] == a["tuning"])
 EOF
 ls

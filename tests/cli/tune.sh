@@ -5,19 +5,46 @@ quern tune $m -o a.json; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --min-cosine 0.99; echo "status $?"
 quern tune $m -o a.json --max-size 3XB; echo "status $?"
 quern tune $m -o a.json --max-bits none; echo "status $?"
+quern tune $m -o a.json --max-bits 0x10; echo "status $?"
+quern tune $m -o a.json --max-size infinity; echo "status $?"
 quern tune $m -o a.json --min-cosine 1; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --load-bits b.json; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --check-points 2.5; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --check-points -1; echo "status $?"
 $PYTHON - <<'END'
+import os
 import numpy as np
+for name, far, rows in (("far", 1000, 2), ("empty", 0, 0)): # of each folder, the second of three is bad
+    os.mkdir(name)
+    for i in range(3):
+        n = rows if i == 1 else 2
+        np.savez(f"{name}/{i}.npz", input_ids=np.arange(40, 104).reshape(2, 32)[:n] + far * (i == 1), attention_mask=np.ones((n, 32), np.int64))
 np.savez("good.npz", input_ids=np.arange(40, 104).reshape(2, 32), attention_mask=np.ones((2, 32), np.int64))
 END
 quern tune $m -o a.json --max-bits 5; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --bits 8; echo "status $?"
-quern tune $m -o a.json --max-bits 5 --calib good.npz --load-bits b.json; echo "status $?"
-quern tune $m -o a.json --max-bits 5 --calib good.npz --save-bits b.json; echo "status $?"
+echo '{"bit": {"loadPath": "b.json"}}' > load.json; quern tune $m -o a.json --max-bits 5 --calib good.npz --config load.json; echo "status $?"
+echo '{"bit": {"savePath": "b.json"}}' > save.json; quern tune $m -o a.json --max-bits 5 --calib good.npz --config save.json; echo "status $?"
 quern tune $m -o good.npz --max-bits 5 --calib good.npz; echo "status $?"
+for samples in far empty; do
+  quern tune $m -o a.json --max-bits 5 --calib $samples
+  quern eval $m --eval $samples
+  quern compile $m -o a.nnef.tar --calib $samples --rounding importance
+  quern compile $m -o a.nnef.tar --calib $samples --rounding gptq --quiet
+done
+quern tune $m -o '' --max-bits 5 --calib good.npz; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --state a.json; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --calib good.npz --curve ./a.json; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --calib good.npz --curve a.json.partial; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --calib good.npz --curve nowhere/c.json; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --calib good.npz --report a.html --curve a.html; echo "status $?"
+quern tune $m -o a.json --max-bits 5 --calib good.npz --report load.json; echo "status $?"
+quern tune $m -o left.json --max-bits 4 --calib good.npz --bits ffn=4; echo "status $?"; ls left*; rm left*
 quern tune $m -o a.json --max-bits 4 --calib good.npz --state kept --bits ffn=4; echo "status $?"
+for wrong in '99 4 0 0' '0 7 0 0' '1 4 7ff8000000000000 0' '1 4 0 bff0000000000000' '1 4 7ff0000000000000 0' '1 4 0 -1' 'x'; do
+  head -1 kept > wrong; echo "$wrong" >> wrong; quern tune $m -o a.json --max-bits 4 --calib good.npz --state wrong --bits ffn=4 2>&1 | cut -c 1-100
+done
+(cat kept; sed -n 2p kept) > wrong; quern tune $m -o a.json --max-bits 4 --calib good.npz --state wrong --bits ffn=4 2>&1 | cut -c 1-100; rm wrong
 quern tune $m -o a.json --max-size 1000 --calib good.npz --state kept --bits ffn=4; echo "status $?"
 echo precious > mine
 quern tune $m -o a.json --max-bits 5 --calib good.npz --state mine; echo "status $?"
@@ -35,5 +62,6 @@ curve = r["tuning"]["curve"]
 print("curve", a["tuning"] == r["tuning"], all(x["bytes"] < y["bytes"] and x["error"] > y["error"] for x, y in zip(curve, curve[1:])), r["tuning"]["measure"])
 print("chosen", r["tuning"]["chosen"]["bits"] <= 5.5, "fixed", sum(u["fixed"] for u in r["layers"]), "of", len(r["layers"]))
 END
+quern tune $m -o b.json --max-bits 5.5 --calib good.npz --state kept --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8' --json --quiet > /dev/full; echo "status $?"
 tail -1 first | cut -c 1-8
 ls

@@ -17,4 +17,9 @@ quern compile a.onnx -o x --target onnx; echo "status $?"
 quern compile a.onnx -o x --threads many; echo "status $?"
 quern inspect a.onnx b.onnx; echo "status $?"
 quern run a.onnx; echo "status $?"
+m=$MODELS/bytellama/model.onnx
+quern inspect $m > /dev/full; echo "status $?"
+quern inspect $m --graph > /dev/full; echo "status $?"
+quern inspect $m --json >&-; echo "status $?"
+quern compile $m -o ''; echo "status $?"
 ls

@@ -102,6 +102,12 @@ def same_figures(page_path, json_path):
     return not loads and not foreign and not page.tags & {"link", "img", "iframe", "object", "embed"}, f"{len(rows)} layers, {len(text) // 1000} kB, nothing loaded {loads} {foreign[:3]}"
 
 
+def run(*command):
+    done = quern(*command)
+    if done.returncode:
+        raise Broken(done.stderr[-500:])
+
+
 def both(folder, model, *flags, command="compile"):
     out = []
     for kind in ("html", "json"):
@@ -109,9 +115,7 @@ def both(folder, model, *flags, command="compile"):
         if command == "compile":
             compile_model(model, folder / "a.nnef.tar", *flags, "--threads", "1", "--report", path)
         else:
-            done = quern("eval", model, *flags, "--threads", "1", "--report", path)
-            if done.returncode:
-                raise Broken(done.stderr[-500:])
+            run(command, model, *flags, "--threads", "1", "--report", path)
         out.append(path)
     return out
 
@@ -218,6 +222,18 @@ def tuned(folder):
     return good and json.loads(data.read_text())["tuning"] == allocation["tuning"] and text.count('class="curve-dot"') == 21 and "Size against error" in text, detail
 
 
+def tuning(folder):
+    """What a tuning reports is what the compile of its allocation reports, but for the archive."""
+    model, bits, samples = MODELS / "bytellama/model.onnx", folder / "t.json", few(folder, MODELS / "bytellama/calib")
+    page, data = both(folder, model, "-o", bits, "--max-bits", "5.5", "--state", folder / "state", "--calib", samples, command="tune")
+    good, detail = same_figures(page, data)
+    tuned, allocation = json.loads(data.read_text()), json.loads(bits.read_text())
+    _, data = both(folder, model, "--load-bits", bits, "--calib", samples)
+    compiled = json.loads(data.read_text())
+    same = all(compiled[key] == tuned[key] for key in ("tuning", "outputs", "bytes", "measured")) and [l["share"] for l in tuned["layers"]] == [l["share"] for l in compiled["layers"]]
+    return good and consistent(tuned) and same and tuned["tuning"] == allocation["tuning"] and "archive" not in tuned, f"{detail}; as the compile reports {same}"
+
+
 def without_samples(folder):
     page, data = both(folder, MODELS / "bytellama/model.onnx")
     report = json.loads(data.read_text())
@@ -251,6 +267,7 @@ def main():
         tally.attempt("byte llama, evaluated", lambda: evaluated(folder))
         tally.attempt("shares of a chain, in the engine", lambda: shares_against_the_engine(engine, folder))
         tally.attempt("a tuned allocation", lambda: tuned(folder))
+        tally.attempt("byte llama, tuned", lambda: tuning(folder))
         tally.attempt("hostile names", lambda: hostile(folder))
         if (MODELS / "minilm/model.safetensors").exists():
             tally.attempt("MiniLM, int8", lambda: minilm(folder))

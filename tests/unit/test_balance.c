@@ -231,10 +231,9 @@ static void not_a_number(void **state)
 static void never_observed(void **state)
 {
 	(void)state;
-	load(one_layer);
-	add_samples(0, 64);
-	int64_t dim[] = {1, 0, 64};
-	const qn_tensor *in[] = {qn_tensor_new(&arena, QN_F32, 3, dim)};
+	load("input x f32[B,S,64]\n input other f32[B,T,8]\n const w f32[64,32]\n y = MatMul(x, w)\n output y\n output other\n");
+	int64_t dim[] = {1, 0, 64}, other[] = {1, 1, 8};
+	const qn_tensor *in[] = {qn_tensor_new(&arena, QN_F32, 3, dim), qn_tensor_new(&arena, QN_F32, 3, other)};
 	assert_int_equal(qn_samples_add(env.samples, in), QUERN_OK);
 	passes("calibrate", "scales");
 	assert_int_equal(layer("w")->act_bits, 32);

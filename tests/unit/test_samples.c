@@ -120,6 +120,20 @@ static void wrong_samples(void **state)
 	assert_non_null(strstr(ctx.message, "neither .npz files nor test_data_set folders"));
 }
 
+/* Nothing at all is no sample; one empty input beside others may mean something. */
+static void no_elements(void **state)
+{
+	(void)state;
+	text_graph(two_inputs);
+	qn_tensor t[] = {ints(QN_I64, 1, 0, 0), ints(QN_I64, 1, 0, 0)};
+	put("none.npz", both, t, 2);
+	fails(opened(in_folder("none.npz")), 0, QUERN_ERR_CONFIG, "none.npz' is empty", "have no elements");
+	const qn_tensor *in[2];
+	t[1] = ints(QN_I64, 1, 3, 0);
+	put("one.npz", both, t, 2);
+	assert_int_equal(qn_samples_read(opened(in_folder("one.npz")), 0, &arena, in), QUERN_OK);
+}
+
 static void integers_that_do_not_fit(void **state)
 {
 	(void)state;
@@ -199,6 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_folder, setup, teardown),
 		cmocka_unit_test_setup_teardown(wrong_samples, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_elements, setup, teardown),
 		cmocka_unit_test_setup_teardown(integers_that_do_not_fit, setup, teardown),
 		cmocka_unit_test_setup_teardown(decoder_state, setup, teardown),
 		cmocka_unit_test_setup_teardown(order_by_content, setup, teardown),
