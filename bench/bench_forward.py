@@ -9,6 +9,7 @@ import onnxruntime
 
 program, model, folder = sys.argv[1:4]
 threads, rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 2, int(sys.argv[5]) if len(sys.argv) > 5 else 5
+environment = {"GOMP_SPINCOUNT": "1000", **os.environ}  # as the command does
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = threads
 session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
@@ -31,6 +32,6 @@ def theirs():
 
 ours, other = [], []
 for _ in range(rounds):
-    ours.append(float(subprocess.check_output([program, model, str(threads), "5", folder]).split()[0]))
+    ours.append(float(subprocess.check_output([program, model, str(threads), "5", folder], env=environment).split()[0]))
     other.append(theirs())
 print(f"quern {min(ours):.2f} ms, onnxruntime {min(other):.2f} ms, ratio {min(ours) / min(other):.2f}")

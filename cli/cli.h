@@ -38,8 +38,8 @@ typedef struct cli_command {
 int cli_parse(const cli_command *c, int argc, char **argv, void *user, const char **args, int max_args, int *n_args);
 int cli_usage(const cli_command *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* First of all: sees to it that OpenBLAS runs the kernels of this processor. May start the program again. */
-void cli_choose_kernels(char **argv);
+/* First of all: sees to it that OpenBLAS and OpenMP suit this machine. May start the program again. */
+void cli_prepare_libraries(char **argv);
 
 /* --- context ------------------------------------------------------------------------------------------------- */
 /* A context whose warnings go to stderr and whose progress is a bar on a terminal. Exits when the heap is exhausted. */

@@ -54,7 +54,7 @@ static void occupy_streams(void)
 int main(int argc, char **argv)
 {
 	occupy_streams();
-	cli_choose_kernels(argv);
+	cli_prepare_libraries(argv);
 	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write, which says so and cleans up */
 	if (argc < 2) {
 		print_commands(stderr);

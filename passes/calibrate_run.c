@@ -41,6 +41,7 @@ static int64_t unmask(const float *x, int64_t n, float mask_floor, float *zeroed
 static bool all_plain(const float *x, int64_t n, float mask_floor)
 {
 	int other = 0;
+#pragma omp simd reduction(| : other)
 	for (int64_t i = 0; i < n; i++)
 		other |= !(x[i] > mask_floor && x[i] < INFINITY);
 	return !other;

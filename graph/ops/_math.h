@@ -16,35 +16,37 @@
 #define QN_VECTOR
 #endif
 #define QN_SIMD _Pragma("omp simd")
+/* A function that is not taken into the loop that calls it keeps the loop from becoming vectors. */
+#define QN_INLINE static inline __attribute__((always_inline))
 
-static inline uint32_t qn_bits_of(float f)
+QN_INLINE uint32_t qn_bits_of(float f)
 {
 	uint32_t u;
 	memcpy(&u, &f, sizeof u);
 	return u;
 }
 
-static inline float qn_of_bits(uint32_t u)
+QN_INLINE float qn_of_bits(uint32_t u)
 {
 	float f;
 	memcpy(&f, &u, sizeof f);
 	return f;
 }
 
-static inline float qn_with_sign(float magnitude, float sign)
+QN_INLINE float qn_with_sign(float magnitude, float sign)
 {
 	return qn_of_bits((qn_bits_of(magnitude) & 0x7fffffffu) | (qn_bits_of(sign) & 0x80000000u));
 }
 
 /* cond ? a : b without a branch: the compiler may not compute both sides of a ?: ahead, they could trap */
-static inline float qn_select(int cond, float a, float b)
+QN_INLINE float qn_select(int cond, float a, float b)
 {
 	uint32_t mask = 0u - (uint32_t)cond;
 	return qn_of_bits((qn_bits_of(a) & mask) | (qn_bits_of(b) & ~mask));
 }
 
 /* exp(r) - 1 for |r| <= 0.35 */
-static inline float qn_exp_rest(float r)
+QN_INLINE float qn_exp_rest(float r)
 {
 	float p = 0.0013813142f;
 	p = p * r + 0.008369419f;
@@ -55,7 +57,7 @@ static inline float qn_exp_rest(float r)
 }
 
 /* x = n ln 2 + r: n + 127 comes in the low bits of the result, r by *rest. Adding 2^23 and more rounds to an integer. */
-static inline uint32_t qn_exp_split(float x, float *rest)
+QN_INLINE uint32_t qn_exp_split(float x, float *rest)
 {
 	const float shift = 12583039.0f; /* 1.5 * 2^23 + 127 */
 	float z = x * 1.44269504f + shift, n = z - shift;
@@ -63,7 +65,7 @@ static inline uint32_t qn_exp_split(float x, float *rest)
 	return qn_bits_of(z);
 }
 
-static inline float qn_exp(float x)
+QN_INLINE float qn_exp(float x)
 {
 	float r;
 	x = qn_select(x > 89.0f, 89.0f, x);
@@ -75,7 +77,7 @@ static inline float qn_exp(float x)
 }
 
 /* exp for x <= 0 in fewer steps: 0 below -87 */
-static inline float qn_exp_below(float x)
+QN_INLINE float qn_exp_below(float x)
 {
 	float r;
 	uint32_t n = qn_exp_split(qn_select(x < -87.0f, -87.0f, x), &r);
@@ -83,9 +85,9 @@ static inline float qn_exp_below(float x)
 	return qn_select(x < -87.0f, 0.0f, y);
 }
 
-static inline float qn_expm1(float x) { return qn_select(fabsf(x) < 0.34f, qn_exp_rest(x), qn_exp(x) - 1.0f); }
+QN_INLINE float qn_expm1(float x) { return qn_select(fabsf(x) < 0.34f, qn_exp_rest(x), qn_exp(x) - 1.0f); }
 
-static inline float qn_tanh(float x)
+QN_INLINE float qn_tanh(float x)
 {
 	float a = fabsf(x), z = x * x;
 	float p = -0.005717037f;
@@ -98,17 +100,17 @@ static inline float qn_tanh(float x)
 	return qn_select(a < 0.625f, small, large);
 }
 
-static inline float qn_clamp01(float x) { return qn_select(x < 0.0f, 0.0f, qn_select(x > 1.0f, 1.0f, x)); }
-static inline double qn_clamp01_64(double x) { return x < 0.0 ? 0.0 : x > 1.0 ? 1.0 : x; }
+QN_INLINE float qn_clamp01(float x) { return qn_select(x < 0.0f, 0.0f, qn_select(x > 1.0f, 1.0f, x)); }
+QN_INLINE double qn_clamp01_64(double x) { return x < 0.0 ? 0.0 : x > 1.0 ? 1.0 : x; }
 
-static inline float qn_sigmoid(float x)
+QN_INLINE float qn_sigmoid(float x)
 {
 	float e = qn_exp_below(-fabsf(x));
 	return qn_select(x < 0.0f, e, 1.0f) / (1.0f + e);
 }
 
 /* erf(x) for |x| < 1 */
-static inline float qn_erf_small(float x)
+QN_INLINE float qn_erf_small(float x)
 {
 	float z = x * x, p = 7.889119e-05f;
 	p = p * z - 0.0008020841f;
@@ -121,7 +123,7 @@ static inline float qn_erf_small(float x)
 }
 
 /* 1 - erf(a) for a >= 1; 0 from 5 on */
-static inline float qn_erfc_large(float a)
+QN_INLINE float qn_erfc_large(float a)
 {
 	float t = qn_select(a > 5.0f, 5.0f, a), q = -1.3458254e-05f; /* its logarithm */
 	q = q * t + 0.00032308398f;
@@ -134,20 +136,20 @@ static inline float qn_erfc_large(float a)
 	return qn_select(a > 5.0f, 0.0f, qn_exp_below(q));
 }
 
-static inline float qn_erf(float x)
+QN_INLINE float qn_erf(float x)
 {
 	float a = fabsf(x);
 	return qn_select(a < 1.0f, qn_erf_small(x), qn_with_sign(1.0f - qn_erfc_large(a), x));
 }
 
 /* Right to 2e-6 relative down to x = -4, and to 3e-11 below, where 1 + erf would have cancelled. */
-static inline float qn_gelu(float x)
+QN_INLINE float qn_gelu(float x)
 {
 	float z = x * 0.70710678f, rest = 0.5f * qn_erfc_large(fabsf(z));
 	return x * qn_select(fabsf(z) < 1.0f, 0.5f + 0.5f * qn_erf_small(z), qn_select(z < 0.0f, rest, 1.0f - rest));
 }
 
 /* (1 + tanh(u)) / 2 is the sigmoid of 2u */
-static inline float qn_gelu_tanh(float x) { return x * qn_sigmoid(1.5957691216f * (x + 0.044715f * x * x * x)); }
+QN_INLINE float qn_gelu_tanh(float x) { return x * qn_sigmoid(1.5957691216f * (x + 0.044715f * x * x * x)); }
 
 #endif

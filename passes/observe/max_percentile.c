@@ -2,18 +2,19 @@
 #include "passes/observe/observe.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 typedef struct pool {
 	const qn_calibration_config *config;
-	float *v; /* room for max_total + max_each */
-	int64_t n;
+	float *v; /* [room] */
+	int64_t n, room; /* more than max_total are held, so that cutting is rare */
+	float least;     /* of the largest max_total at the last cut: what is not above it cannot enter */
 } pool;
 
 static void *start(const qn_calibration_config *c, qn_arena *a)
 {
 	pool *p = QN_NEW(a, pool, 1);
-	*p = (pool){c, QN_NEW(a, float, (int64_t)c->max_total + c->max_each + 1), 0};
+	int64_t room = (int64_t)c->max_total + c->max_total / 4 + c->max_each + 1;
+	*p = (pool){.config = c, .v = QN_NEW(a, float, room), .room = room, .least = -1};
 	return p;
 }
 
@@ -27,6 +28,7 @@ static void keep_largest(pool *p, qn_arena *scratch)
 	qn_largest(p->v, p->n, most, kept, scratch);
 	memcpy(p->v, kept, (size_t)most * sizeof *kept);
 	p->n = most;
+	p->least = most ? kept[most - 1] : INFINITY;
 }
 
 static void add(void *state, const float *v, int64_t n, qn_arena *scratch)
@@ -35,31 +37,27 @@ static void add(void *state, const float *v, int64_t n, qn_arena *scratch)
 	int64_t top = (int64_t)ceil(p->config->topk_ratio * (double)n), want = top < p->config->max_each ? top : p->config->max_each;
 	if (!want)
 		return;
+	if (p->n + want > p->room)
+		keep_largest(p, scratch);
 	float *largest = QN_NEW(scratch, float, top);
 	qn_largest(v, n, top, largest, scratch);
 	for (int64_t i = 0; i < want; i++)
-		p->v[p->n++] = largest[i * top / want];
-	keep_largest(p, scratch);
-}
-
-static int ascending(const void *a, const void *b)
-{
-	float x = *(const float *)a, y = *(const float *)b;
-	return x < y ? -1 : x > y;
+		if (largest[i * top / want] > p->least)
+			p->v[p->n++] = largest[i * top / want];
 }
 
 static float range(const void *state, float largest, int bits, qn_arena *scratch)
 {
 	const pool *p = state;
 	(void)bits;
-	if (!p->n)
+	int64_t n = p->n < p->config->max_total ? p->n : p->config->max_total;
+	if (!n)
 		return largest;
-	float *v = QN_NEW(scratch, float, p->n);
-	memcpy(v, p->v, (size_t)p->n * sizeof *v);
-	qsort(v, (size_t)p->n, sizeof *v, ascending);
-	double at = p->config->percentile * (double)(p->n - 1), below = floor(at);
-	int64_t i = (int64_t)below;
-	float next = v[i + 1 < p->n ? i + 1 : i];
+	float *v = QN_NEW(scratch, float, n);
+	qn_largest(p->v, p->n, n, v, scratch);
+	double at = p->config->percentile * (double)(n - 1), below = floor(at);
+	int64_t i = n - 1 - (int64_t)below; /* they fall */
+	float next = v[i > 0 ? i - 1 : 0];
 	return (float)((double)v[i] + (at - below) * ((double)next - (double)v[i]));
 }
 

@@ -4,19 +4,30 @@
 #include <stdlib.h>
 
 /* LANES hashes side by side, which the compiler works on as a vector, then one of them. */
+enum { LANES = 16 };
+
+static void mix_lanes(uint32_t *lane, const void *x)
+{
+	uint32_t u[LANES];
+	memcpy(u, x, sizeof u);
+#pragma omp simd
+	for (int l = 0; l < LANES; l++) {
+		lane[l] = (lane[l] ^ u[l]) * 0x85ebca6bu;
+		lane[l] ^= lane[l] >> 15;
+	}
+}
+
 static uint64_t hash_row(const float *x, int64_t n)
 {
-	enum { LANES = 16 };
-	uint32_t lane[LANES];
+	uint32_t lane[LANES], rest[LANES] = {0};
 	for (uint32_t l = 0; l < LANES; l++)
 		lane[l] = 0x9e3779b9u * (l + 1);
-	for (int64_t i = 0; i < n; i += LANES) {
-		uint32_t u[LANES] = {0};
-		memcpy(u, x + i, sizeof *u * (size_t)(n - i < LANES ? n - i : LANES));
-		for (int l = 0; l < LANES; l++) {
-			lane[l] = (lane[l] ^ u[l]) * 0x85ebca6bu;
-			lane[l] ^= lane[l] >> 15;
-		}
+	int64_t whole = n / LANES * LANES;
+	for (int64_t i = 0; i < whole; i += LANES)
+		mix_lanes(lane, x + i);
+	if (whole < n) {
+		memcpy(rest, x + whole, sizeof *rest * (size_t)(n - whole));
+		mix_lanes(lane, rest);
 	}
 	uint64_t h = (uint64_t)n;
 	for (int l = 0; l < LANES; l++) {

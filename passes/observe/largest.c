@@ -1,0 +1,75 @@
+/* largest.c - the largest of many magnitudes, without sorting them. */
+#include "passes/observe/observe.h"
+
+#include <stdlib.h>
+
+enum { BUCKETS = 2048, BUCKET_SHIFT = 20 }; /* exponent and three bits of fraction: floats that are not negative order as their bits do */
+enum { RUN = 16 };                          /* values of which one maximum is taken */
+
+static uint32_t bits_of(float v)
+{
+	uint32_t u;
+	memcpy(&u, &v, sizeof u);
+	return u;
+}
+
+static int falling(const void *a, const void *b)
+{
+	float x = *(const float *)a, y = *(const float *)b;
+	return x > y ? -1 : x < y;
+}
+
+/* The first bits of the lower end of a bucket such that n values, or all, are in it and above. */
+static uint32_t floor_of(const float *v, int64_t count, int64_t n, qn_arena *scratch)
+{
+	int64_t *bucket = QN_NEW(scratch, int64_t, BUCKETS), above = 0;
+	for (int64_t i = 0; i < count; i++)
+		bucket[bits_of(v[i]) >> BUCKET_SHIFT & (BUCKETS - 1)]++;
+	uint32_t from = BUCKETS;
+	while (from > 0 && above < n)
+		above += bucket[--from];
+	return from << BUCKET_SHIFT;
+}
+
+static float most_of_run(const float *v)
+{
+	float most = 0;
+#pragma omp simd reduction(max : most)
+	for (int i = 0; i < RUN; i++)
+		most = v[i] > most ? v[i] : most;
+	return most;
+}
+
+/* Of whole runs, the values from `least` bits on; n of them are to be found. Each of n runs with so large a maximum has one. */
+static int64_t from_runs(const float *v, int64_t runs, int64_t n, float *out, qn_arena *scratch)
+{
+	float *most = QN_NEW(scratch, float, runs);
+	for (int64_t r = 0; r < runs; r++)
+		most[r] = most_of_run(v + r * RUN);
+	uint32_t least = floor_of(most, runs, n, scratch);
+	int64_t k = 0;
+	for (int64_t r = 0; r < runs; r++)
+		for (int64_t i = r * RUN; bits_of(most[r]) >= least && i < (r + 1) * RUN; i++)
+			if (bits_of(v[i]) >= least)
+				out[k++] = v[i];
+	return k;
+}
+
+void qn_largest(const float *v, int64_t count, int64_t n, float *out, qn_arena *scratch)
+{
+	int64_t runs = count / RUN;
+	if (n < runs / 2) {
+		float *some = QN_NEW(scratch, float, count);
+		int64_t k = from_runs(v, runs, n, some, scratch), rest = count - runs * RUN;
+		memcpy(some + k, v + runs * RUN, (size_t)rest * sizeof *v);
+		v = some, count = k + rest;
+	}
+	uint32_t least = floor_of(v, count, n, scratch);
+	float *taken = QN_NEW(scratch, float, count + 1);
+	int64_t k = 0;
+	for (int64_t i = 0; i < count; i++)
+		if (bits_of(v[i]) >= least)
+			taken[k++] = v[i];
+	qsort(taken, (size_t)k, sizeof *taken, falling);
+	memcpy(out, taken, (size_t)(n < k ? n : k) * sizeof *out);
+}
