@@ -5,8 +5,10 @@
 #include "passes/tune/curve_json.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { MOST_BYTES = 512 << 20, MOST_PARTS = 64 };
+static const float LEAST_FACTOR = 1e-12f, MOST_FACTOR = 1e12f; /* what is beyond makes channels vanish or overflow */
 
 static const char *role_of(int i) { return qn_role_name((qn_role)i); }
 static const char *form_of(int i) { return qn_form_name((qn_form)i); }
@@ -132,7 +134,11 @@ TAKE(balance)
 	if (cJSON_IsString(v))
 		return qn_read_text(r, v, &LAYER->balance_of);
 	float *f;
-	QN_TRY(qn_read_floats(r, v, "a list of numbers over 0, or the name of a layer above", &f, &LAYER->balance_n));
+	const char *allowed = "a list of numbers from 1e-12 to 1e12, or the name of a layer above";
+	QN_TRY(qn_read_floats(r, v, allowed, &f, &LAYER->balance_n));
+	for (int64_t i = 0; i < LAYER->balance_n; i++)
+		if (f[i] < LEAST_FACTOR || f[i] > MOST_FACTOR)
+			return qn_read_wrong(r, v, allowed);
 	LAYER->balance = f;
 	return QUERN_OK;
 }
@@ -218,6 +224,17 @@ TAKE(quantize_outputs)
 	return QUERN_OK;
 }
 
+/* A zero point is one of the codes: beyond them 0 has no code and a whole layer could become one number. */
+static qn_status check_zero_point(const qn_reader *r, const cJSON *item, const qn_allocated *l)
+{
+	int bits = l->scale_bits ? l->scale_bits : l->act_bits;
+	int64_t most = INT64_C(1) << ((bits < QN_MOST_ACT_BITS ? bits : QN_MOST_ACT_BITS) - 1);
+	if (bits > QN_MOST_ACT_BITS || llabs(l->act_zero_point) <= most)
+		return QUERN_OK;
+	return qn_read_wrong(r, cJSON_GetObjectItemCaseSensitive(item, "actZeroPoint"), qn_arena_printf(r->a, "%lld to %lld at %d bits", (long long)-most,
+		(long long)most, bits));
+}
+
 TAKE(layers)
 {
 	if (!cJSON_IsArray(v))
@@ -234,6 +251,7 @@ TAKE(layers)
 		qn_allocated *l = &FILE_OF->layers[FILE_OF->n++];
 		*l = (qn_allocated){.rank = -1, .form = -1};
 		QN_TRY(qn_read_object(&inner, item, layer_keys, QN_LEN(layer_keys), l));
+		QN_TRY(check_zero_point(&inner, item, l));
 	}
 	return QUERN_OK;
 }

@@ -251,7 +251,9 @@ static void slips_are_refused(void **state)
 	refuses(edited(text, "\"cosine\"", "\"cosinus\""), "layer '/a/q'", "cosinus", "did you mean 'cosine'?");
 	refuses(edited(text, "\"balance\": \"/a/q\"", "\"balance\": \"/a/x\""), "layer '/a/k'", "balance", "/a/x");
 	refuses(edited(text, "\"balance\": [", "\"balance\": [1, "), "balance", "65", "64");
-	refuses(edited(text, "\"balance\": [", "\"balance\": [0, "), "balance", "over 0");
+	refuses(edited(text, "\"balance\": [", "\"balance\": [0, "), "balance", "1e-12");
+	refuses(edited(text, "\"balance\": [", "\"balance\": [1e-45, "), "balance", "1e-12");
+	refuses(edited(text, "\"actZeroPoint\": 17", "\"actZeroPoint\": 170"), "layer '/a/k'", "actZeroPoint", "-128 to 128 at 8 bits");
 	refuses(edited(text, "quern-allocation", "quern"), "format", "quern-allocation");
 	refuses(edited(text, "\"version\": 1", "\"version\": 2"), "version", "2");
 	refuses(edited(text, "\"layers\"", "\"layer\""), "'layers' is missing");
