@@ -17,6 +17,8 @@ static const cli_option option_list[] = {
 	{"max-size", "BYTES", "the most that weights may take in the archive: 30000000, or with a unit: 30MB, 28MiB", '1'},
 	{"max-bits", "B", "the most bits a weight, mean over the layers with a role, scales included (Q4_0 alone is 4.5)", '2'},
 	{"min-cosine", "C", "the least cosine of the outputs with float; what is chosen is compiled and executed", '3'},
+	{"act", NULL, "tune activations too: 8 bits (faster) or 16 where the weight gets int8", 'V'},
+	{"act-share", "S", "how much error 8-bit activations may add, for each part that the weights have (default 1)", 'W'},
 	{"embeddings", NULL, "tune embedding tables too (else they keep --embedding-bits)", '4'},
 	{"check", "PATH", "samples to execute allocations on (default: those of --calib, which gptq has seen)", '5'},
 	{"check-points", "N", "compile and execute N points of the curve as well (default 0)", '6'},
@@ -33,8 +35,9 @@ static const char without[] = "LBt";
 static int take(void *user, char key, const char *value);
 static const cli_command command = {"tune MODEL.onnx -o ALLOC.json --calib SAMPLES (--max-size BYTES | --max-bits B | --min-cosine C) [compile options]",
 	"Finds the width of each layer, 4, 8 or 16 bits, that makes the best of a size or the least of an accuracy. What a layer costs is measured on\n"
-	"the outputs, with only that layer quantized. Widths given by --bits, --layer and --weight-16bits stay. Rounding is gptq unless --rounding says\n"
-	"otherwise. An interrupted tuning goes on when the same command is given again.",
+	"the outputs, with only that layer quantized. With --act, layers that get int8 weights get activations of 8 or 16 bits too. Widths given by --bits,\n"
+	"--layer, --weight-16bits, --act-bits and --activation-16bits stay. Rounding is gptq unless --rounding says otherwise. An interrupted tuning goes on\n"
+	"when the same command is given again.",
 	option_list, compile_options, without, take};
 
 /* A number with an optional unit; 0: it is none over 0. */
@@ -72,6 +75,12 @@ static int take(void *user, char key, const char *value)
 	case '3':
 		o->tune.min_cosine = cli_only_number(value);
 		return o->tune.min_cosine > 0 && o->tune.min_cosine < 1 ? 0 : cli_usage(&command, "--min-cosine: '%s' is no number between 0 and 1", value);
+	case 'V':
+		o->tune.activations = true;
+		return 0;
+	case 'W':
+		o->tune.act_share = cli_only_number(value);
+		return o->tune.act_share > 0 && o->tune.act_share <= 1000 ? 0 : cli_usage(&command, "--act-share: '%s' is no number over 0 and at most 1000", value);
 	case '4':
 		o->tune.embeddings = true;
 		return 0;
@@ -127,7 +136,11 @@ static void print_text(const options *o, const quern_tuning *t)
 		printf(", executed %.3e", s.chosen.measured);
 	if (s.gap > 0)
 		printf(", at most %.1e over the least", s.gap);
-	printf("; layers: %zu of 4 bits, %zu of 8, %zu of 16, %zu fixed\n", s.layers[0], s.layers[1], s.layers[2], s.fixed);
+	printf("; layers: %zu of 4 bits, %zu of 8, %zu of 16, %zu fixed", s.layers[0], s.layers[1], s.layers[2], s.fixed);
+	if (o->tune.activations)
+		printf("; activations: %zu of 8 bits, %zu of 16, which add %.3e; %.0f %% of the multiply-adds in 8-bit integers", s.act_layers[0], s.act_layers[1], s.act_error,
+			100 * s.narrow);
+	printf("\n");
 }
 
 int cmd_tune(int argc, char **argv)
@@ -140,6 +153,8 @@ int cmd_tune(int argc, char **argv)
 	int code = compile_options_parse(&command, argc, argv, &o, &model, 1, &n);
 	if (code < 0 && (n != 1 || !o.output))
 		code = cli_usage(&command, n != 1 ? "give one model" : "give the allocation file with -o");
+	if (code < 0 && o.tune.act_share > 0 && !o.tune.activations)
+		code = cli_usage(&command, "--act-share is of activations: give --act too");
 	if (code < 0 && (o.tune.max_bytes > 0) + (o.tune.max_bits > 0) + (o.tune.min_cosine > 0) != 1)
 		code = cli_usage(&command, "give one of --max-size, --max-bits and --min-cosine");
 	if (code < 0) {

@@ -10,5 +10,6 @@ qn_status qn_layer_give_form(qn_graph *g, qn_arena *a, qn_layer *l);
 
 /* Whether the configuration asks for a weight width of that very role (false for roles that have none to ask for). */
 bool qn_role_is_asked(const quern_config *c, qn_role r);
+bool qn_role_act_is_asked(const quern_config *c, qn_role r); /* an activation width */
 
 #endif

@@ -77,7 +77,7 @@ typedef struct qn_layer {
 	const int64_t *order;    /* [n]: channel i of the result is channel order[i] of the float graph's; NULL: the order is the same */
 	qn_value *joined;        /* of a layer that was split by rows (node NULL): its parts' results in order */
 	qn_origin origin;
-	bool weight_pinned;      /* its weight width is that of a pin or an override */
+	bool weight_pinned, act_pinned; /* its width is that of a pin or an override */
 	qn_form form;
 	const char *reason;      /* why it got another form than asked */
 	const char *act_reason;  /* why its activations stay float though they were to be quantized; NULL otherwise */

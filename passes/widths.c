@@ -24,6 +24,12 @@ bool qn_role_is_asked(const quern_config *c, qn_role r)
 	return i >= 0 && c->asked_weight_bits[i];
 }
 
+bool qn_role_act_is_asked(const quern_config *c, qn_role r)
+{
+	int i = config_role(r);
+	return i >= 0 && c->asked_act_bits[i];
+}
+
 static int role_bits(const quern_config *c, qn_role r, qn_origin *origin)
 {
 	int i = config_role(r);
@@ -77,8 +83,10 @@ static void apply_pin(void *user, qn_layer *l)
 	const qn_pin *pin = user;
 	if (pin->weight_bits)
 		pin_weight(l, pin->weight_bits, QN_FROM_PIN);
-	if (pin->act_bits)
+	if (pin->act_bits) {
 		l->act_bits = pin->act_bits;
+		l->act_pinned = true;
+	}
 }
 
 static void apply_16(void *user, qn_layer *l)
@@ -91,6 +99,7 @@ static void apply_act_16(void *user, qn_layer *l)
 {
 	(void)user;
 	l->act_bits = 16;
+	l->act_pinned = true;
 	l->origin = QN_FROM_OVERRIDE;
 }
 

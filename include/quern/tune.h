@@ -7,6 +7,8 @@ typedef struct quern_tune_options {
 	uint64_t max_bytes; /* of all weights and constants as stored, before the archive is compressed */
 	double max_bits;    /* a weight, scales included: mean over the layers with a role, tables only where `embeddings` is set */
 	double min_cosine;  /* of the graph's outputs with float, mean over outputs and samples: 0 < c < 1 */
+	bool activations;   /* those of layers with int8 weights are tuned too, 8 bits or 16; else they are as configured */
+	double act_share;   /* how much error 8-bit activations may add, for each part that the weights have; 0: 1 */
 	bool embeddings;    /* embedding tables are tuned too; else they keep the configured width */
 	const char *check_samples; /* what allocations are executed on, as in quern_config_calibration; NULL: the calibration samples, which the rounding has seen */
 	int checks;         /* so many points of the curve are compiled and executed; with min_cosine the chosen one always is */
@@ -21,6 +23,10 @@ typedef struct quern_tuning quern_tuning;
  * 1 - cosine (of an output with a vector for each position, half of it as it is and half of its mean over the positions), or, for a size and a model with logits, bits
  * of divergence a row. They are taken to add up; for that model of costs the result is optimal, or
  * quern_tuning_summary has the gap. Widths that `config` fixes (by role, pins, 16 bits) stay. Rounding: what `config` says, gptq where it says nothing.
+ *
+ * With `activations`, the layers whose weight got int8 then get activations of 8 bits (one integer product) or 16 (two), so that the products are fewest while the
+ * activations' error, measured likewise, is at most act_share times that of the weights; with min_cosine, weights may use 1 / (1 + act_share) of the allowed error, and
+ * activations what they leave. Widths of activations that `config` gives stay.
  *
  * Writes the allocation file `output` (docs/allocation.md), for quern_config_load_bits. Interrupted through the progress callback it leaves only the state file, and
  * the same call goes on from there, with the same result. QUERN_ERR_CONFIG when a budget cannot be met; the message says what can. *result may be NULL; strings
@@ -46,6 +52,9 @@ typedef struct quern_tuning_summary {
 	double gap;          /* the chosen error is at most so much over the least for its size; 0: it is the least */
 	size_t layers[3];    /* how many got 4, 8 and 16 bits */
 	size_t fixed;        /* layers whose width was fixed, or that can have only one */
+	size_t act_layers[2]; /* how many got activations of 8 and of 16 bits; 0, 0 where they were not tuned */
+	double act_error;    /* what activations add to the chosen error, as the model of costs adds it up */
+	double narrow;       /* part of all layers' multiply-adds in products of 8-bit integers */
 } quern_tuning_summary;
 QUERN_API void quern_tuning_get(const quern_tuning *tuning, quern_tuning_summary *out);
 

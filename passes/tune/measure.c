@@ -1,7 +1,7 @@
 /* measure.c - the error of the graph's outputs with one unit quantized and all else in float.
  *
  * The float run goes node by node over all samples side by side. Before a unit's first layer it stops, and for each width a run forks off that reads the
- * rounded weight and goes to the end. So what comes before the layer is computed once, and only the activations of one point are kept. Widths over 4 bits do so
+ * rounded weight, or the rounded activation, and goes to the end. So what comes before the layer is computed once, and only the activations of one point are kept. Widths over 4 bits do so
  * little that a share of the samples tells enough. */
 #include "passes/tune/tuner.h"
 
@@ -27,12 +27,28 @@ static qn_status progress(pass *p, double work)
 	return QUERN_OK;
 }
 
-static qn_status run_from(qn_exec **e, size_t count, qn_node *from)
+/* The layer of a unit whose activation codes would hold. */
+static const qn_layer *layer_at(const qn_unit *u, const qn_node *n)
+{
+	for (size_t i = 0; u && i < u->n; i++)
+		if (u->layers[i]->node == n && u->layers[i]->role != QN_ROLE_EMBEDDING)
+			return u->layers[i];
+	return NULL;
+}
+
+/* rounds: the unit whose activations are rounded; NULL: none. */
+static qn_status run_from(qn_tuner *t, qn_exec **e, size_t count, qn_node *from, const qn_unit *rounds, qn_arena *a)
 {
 	for (qn_node *n = from; n; n = n->next) {
 		if (!qn_exec_needs(n))
 			continue;
-		QN_TRY(qn_exec_step_many(e, count, n));
+		const qn_layer *l = layer_at(rounds, n);
+		if (l)
+			QN_TRY(qn_acts_round(t, l, e, count, a));
+		qn_status status = qn_exec_step_many(e, count, n);
+		if (l)
+			qn_acts_restore(l, e, count);
+		QN_TRY(status);
 		for (size_t b = 0; b < count; b++)
 			qn_exec_finish(e[b], n);
 	}
@@ -52,6 +68,7 @@ static void set_weight(pass *p, const qn_unit *u, const qn_variant *v)
 	}
 }
 
+/* With another weight, or, v NULL, with rounded activations. */
 static qn_status measure_one(pass *p, const qn_unit *u, const qn_variant *v, bool narrow, qn_arena *a, qn_output_error *out)
 {
 	qn_tuner *t = p->t;
@@ -64,7 +81,7 @@ static qn_status measure_one(pass *p, const qn_unit *u, const qn_variant *v, boo
 		qn_exec_fork(run[i], p->exact[b]);
 	}
 	set_weight(p, u, v);
-	qn_status status = run_from(run, n, u->layers[0]->node);
+	qn_status status = run_from(t, run, n, u->layers[0]->node, v ? NULL : u, a);
 	set_weight(p, u, NULL);
 	QN_TRY(status);
 	const qn_tensor **outputs = QN_NEW(a, const qn_tensor *, g->n_outputs);
@@ -81,28 +98,52 @@ static qn_status measure_one(pass *p, const qn_unit *u, const qn_variant *v, boo
 /* What a width's run costs against one over all samples. */
 static double share(const pass *p, const qn_candidate *c) { return c->bits <= 4 ? 1 : (double)p->n_part / (double)p->t->streams.n; }
 
-static qn_status measure_unit(pass *p, size_t index, qn_arena *a)
+static bool wants_act(const pass *p, const qn_unit *u) { return p->t->options->activations && u->act_open && !u->act.known; }
+
+/* Runs over all samples that a unit's measuring takes. */
+static double runs_for(const pass *p, const qn_unit *u)
+{
+	double n = wants_act(p, u) ? 1 : 0;
+	for (int c = 0; c < u->n_candidates; c++)
+		n += u->candidates[c].known ? 0 : share(p, &u->candidates[c]);
+	return n;
+}
+
+static qn_status measured(pass *p, size_t index, qn_candidate *c, double work)
+{
+	c->known = true;
+	QN_TRY(qn_state_add(p->t, index, c));
+	return progress(p, work);
+}
+
+static qn_status measure_weights(pass *p, size_t index, double work, qn_arena *a)
 {
 	qn_unit *u = &p->t->units[index];
-	bool wanted[QN_MOST_CANDIDATES];
+	bool wanted[QN_MOST_CANDIDATES], any = false;
 	qn_variant v[QN_MOST_CANDIDATES];
-	double all = 0;
-	for (int c = 0; c < u->n_candidates; c++) {
-		wanted[c] = !u->candidates[c].known;
-		all += wanted[c] ? share(p, &u->candidates[c]) : 0;
-	}
-	if (!(all > 0))
+	for (int c = 0; c < u->n_candidates; c++)
+		any |= wanted[c] = !u->candidates[c].known;
+	if (!any)
 		return QUERN_OK;
 	QN_TRY(qn_variants_make(p->t, u, wanted, a, v));
 	for (int c = 0; c < u->n_candidates; c++) {
 		if (!wanted[c])
 			continue;
 		QN_TRY(measure_one(p, u, &v[c], u->candidates[c].bits <= 4, a, &u->candidates[c].error));
-		u->candidates[c].known = true;
-		QN_TRY(qn_state_add(p->t, index, &u->candidates[c]));
-		QN_TRY(progress(p, p->work[index] * share(p, &u->candidates[c]) / all));
+		QN_TRY(measured(p, index, &u->candidates[c], work * share(p, &u->candidates[c])));
 	}
 	return QUERN_OK;
+}
+
+static qn_status measure_unit(pass *p, size_t index, qn_arena *a)
+{
+	qn_unit *u = &p->t->units[index];
+	double runs = runs_for(p, u), work = p->work[index] / (runs > 0 ? runs : 1);
+	QN_TRY(measure_weights(p, index, work, a));
+	if (!wants_act(p, u))
+		return QUERN_OK;
+	QN_TRY(measure_one(p, u, NULL, true, a, &u->act.error));
+	return measured(p, index, &u->act, work);
 }
 
 static qn_status measure_at(pass *p, const qn_node *n)
@@ -130,9 +171,7 @@ static void estimate(pass *p)
 		const qn_unit *u = &t->units[i];
 		const qn_layer *l = u->layers[0];
 		after += l->role == QN_ROLE_EMBEDDING ? 0 : (double)u->weights;
-		double n = 0;
-		for (int c = 0; c < u->n_candidates; c++)
-			n += u->candidates[c].known ? 0 : share(p, &u->candidates[c]);
+		double n = runs_for(p, u);
 		p->work[i] = n * rows * after + (n > 0 ? (double)l->k * (double)l->k * (rows + (double)l->k + (double)l->n) : 0);
 		p->total += p->work[i];
 	}
@@ -155,6 +194,7 @@ qn_status qn_measure_units(qn_tuner *t)
 	estimate(&p);
 	if (!(p.total > 0))
 		return QUERN_OK;
+	QN_TRY(qn_acts_calibrate(t));
 	QN_TRY(progress(&p, 0));
 	for (qn_node *n = t->model->graph->first; n; n = n->next) {
 		if (!qn_exec_needs(n))

@@ -9,6 +9,19 @@ static bool by_sample(const qn_tuner *t, int output)
 	return g->n_inputs && y->rank > 0 && x->rank > 0 && !qn_dim_is_const(y->dim[0]) && qn_dim_equal(y->dim[0], x->dim[0]);
 }
 
+/* The multiply-adds of a product, in the unit that it is of. */
+static qn_status count_products(void *user, const qn_value *v, const qn_tensor *y)
+{
+	qn_tuner *t = user;
+	for (size_t i = 0; i < t->n; i++)
+		for (size_t k = 0; k < t->units[i].n; k++) {
+			const qn_layer *l = t->units[i].layers[k];
+			if (l->node->out[0] == v && l->role != QN_ROLE_EMBEDDING)
+				t->units[i].products += (uint64_t)qn_tensor_count(y) * (uint64_t)l->k;
+		}
+	return QUERN_OK;
+}
+
 qn_status qn_outputs_begin(qn_tuner *t)
 {
 	qn_graph *g = t->model->graph;
@@ -20,7 +33,7 @@ qn_status qn_outputs_begin(qn_tuner *t)
 	}
 	for (size_t b = 0; b < t->streams.n; b++) {
 		t->exact[b] = QN_NEW(t->a, qn_tensor, g->n_outputs);
-		qn_status status = qn_exec_all(t->streams.batch[b].exact, t->streams.batch[b].inputs, t->a, t->exact[b], NULL, NULL);
+		qn_status status = qn_exec_all(t->streams.batch[b].exact, t->streams.batch[b].inputs, t->a, t->exact[b], count_products, t);
 		if (status != QUERN_OK)
 			return qn_streams_blame(&t->streams, status);
 	}

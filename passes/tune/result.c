@@ -26,12 +26,18 @@ void qn_result_curve(const qn_tuner *t, const qn_solution *s, quern_tuning *r)
 void qn_result_choice(const qn_tuner *t, const qn_solution *s, double measured, quern_tuning *r)
 {
 	const qn_frontier_point *at = &s->frontier.points[s->at];
-	r->tuning.chosen = point_of(t, at->bytes, at->error);
+	r->tuning.chosen = point_of(t, at->bytes, qn_solution_error(s));
+	r->act_error = qn_solution_act_error(s);
 	r->tuning.chosen.measured = measured;
 	r->gap = s->gap;
 	for (size_t i = 0; i < t->n; i++) {
 		const qn_unit *u = &t->units[i];
 		int bits = u->candidates[u->chosen].bits;
+		r->products += u->products;
+		if (qn_unit_tunes_act(t, u)) {
+			r->act_layers[u->act_bits > 8] += u->n;
+			r->narrow_products += u->act_bits > 8 ? 0 : u->products;
+		}
 		if (u->n_candidates < 2)
 			r->fixed += u->n;
 		else
@@ -54,7 +60,8 @@ static quern_tuning_point given(const qn_curve_point *p)
 
 void quern_tuning_get(const quern_tuning *r, quern_tuning_summary *out)
 {
-	*out = (quern_tuning_summary){r->tuning.measure, r->tuning.samples, given(&r->tuning.chosen), r->gap, {r->layers[0], r->layers[1], r->layers[2]}, r->fixed};
+	*out = (quern_tuning_summary){r->tuning.measure, r->tuning.samples, given(&r->tuning.chosen), r->gap, {r->layers[0], r->layers[1], r->layers[2]}, r->fixed,
+		{r->act_layers[0], r->act_layers[1]}, r->act_error, r->products ? (double)r->narrow_products / (double)r->products : 0};
 }
 
 size_t quern_tuning_points(const quern_tuning *r) { return r->tuning.n; }

@@ -10,6 +10,9 @@ struct quern_tuning {
 	qn_tuning tuning;
 	double gap;
 	size_t layers[QN_MOST_CANDIDATES], fixed;
+	size_t act_layers[2];               /* activations of 8 and of 16 bits */
+	double act_error;
+	uint64_t products, narrow_products; /* multiply-adds of all units; those in products of 8-bit integers */
 	const char *json;
 };
 

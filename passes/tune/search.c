@@ -6,15 +6,18 @@
 
 enum { MOST_TRIALS = 6 };
 
-static qn_status execute(qn_tuner *t, qn_solution *s, size_t point, double *measured)
+/* Of an error that is allowed, activations may have so much for each part that weights have. */
+static double act_share(const qn_tuner *t) { return t->options->activations ? t->options->act_share : 0; }
+
+static qn_status execute(qn_tuner *t, qn_solution *s, size_t point, double act_limit, double *measured)
 {
 	qn_output_error e;
-	qn_solution_choose(t, s, point);
+	qn_solution_choose(t, s, point, act_limit);
 	QN_TRY(qn_verify(t, &e));
 	*measured = qn_error_of(t, &e);
 	qn_log(t->ctx, QUERN_LOG_INFO, "%.3f bits a weight executed: %s %.6f (%.6f by the model of costs)", qn_bits_a_weight(t, s->frontier.points[point].bytes),
 		t->kl ? "divergence" : "cosine", t->kl ? *measured : 1 - *measured,
-		t->kl ? s->frontier.points[point].error : 1 - s->frontier.points[point].error);
+		t->kl ? qn_solution_error(s) : 1 - qn_solution_error(s));
 	return QUERN_OK;
 }
 
@@ -23,32 +26,33 @@ static qn_status least_for(qn_tuner *t, qn_solution *s, double target, double *m
 {
 	const qn_frontier *f = &s->frontier;
 	size_t fails = SIZE_MAX, does = f->n;
-	double ratio = 1, least = INFINITY;
+	double ratio = 1, least = INFINITY, limit = 0; /* limit: of the activations of `does` */
 	for (int trial = 0; trial < MOST_TRIALS; trial++) {
-		size_t low = fails == SIZE_MAX ? 0 : fails + 1, at = qn_frontier_within_error(f, target / ratio);
+		size_t low = fails == SIZE_MAX ? 0 : fails + 1, at = qn_frontier_within_error(f, target / ratio / (1 + act_share(t)));
 		at = at < low ? low : at;
 		if (at >= does || low >= f->n)
 			at = does < f->n ? does : f->n - 1;
 		if (at == does || at == fails)
 			break;
 		double e;
-		QN_TRY(execute(t, s, at, &e));
+		QN_TRY(execute(t, s, at, target / ratio - f->points[at].error, &e));
 		least = e < least ? e : least;
 		*(e <= target ? &does : &fails) = at;
-		*measured = e <= target ? e : *measured;
-		if (f->points[at].error > 0 && e > 0)
-			ratio = e / f->points[at].error;
+		if (e <= target)
+			*measured = e, limit = s->act_limit;
+		if (qn_solution_error(s) > 0 && e > 0)
+			ratio = e / qn_solution_error(s);
 	}
 	if (does == f->n && fails != f->n - 1) {
 		double e;
-		QN_TRY(execute(t, s, f->n - 1, &e));
+		QN_TRY(execute(t, s, f->n - 1, 0, &e));
 		least = e < least ? e : least;
 		if (e <= target)
-			does = f->n - 1, *measured = e;
+			does = f->n - 1, *measured = e, limit = 0;
 	}
 	if (does == f->n)
 		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "no widths of these layers reach a cosine of %.9g: the best that was executed has %.9g", 1 - target, 1 - least);
-	qn_solution_choose(t, s, does);
+	qn_solution_choose(t, s, does, limit);
 	return QUERN_OK;
 }
 
@@ -63,7 +67,7 @@ static qn_status within_budget(qn_tuner *t, qn_solution *s, uint64_t budget)
 	if (at == f->n)
 		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "%g bits a weight are too few: the smallest widths take %.4g", t->options->max_bits,
 			qn_bits_a_weight(t, f->points[0].bytes));
-	qn_solution_choose(t, s, at);
+	qn_solution_choose(t, s, at, act_share(t) * f->points[at].error);
 	return QUERN_OK;
 }
 
@@ -77,8 +81,10 @@ qn_status qn_search(qn_tuner *t, qn_solution *s, double *measured)
 /* The hull's first p + 1 points as choices. */
 static void choose_on_hull(qn_tuner *t, const qn_solution *s, size_t p)
 {
-	for (size_t i = 0; i < t->n; i++)
+	for (size_t i = 0; i < t->n; i++) {
 		t->units[i].chosen = s->first[i];
+		t->units[i].act_bits = 16; /* the curve is that of weights */
+	}
 	for (size_t i = 1; i <= p; i++)
 		t->units[s->hull[i].group].chosen = s->hull[i].choice;
 }
@@ -95,6 +101,6 @@ qn_status qn_check_curve(qn_tuner *t, qn_solution *s, qn_tuning *u)
 		if (t->ctx->progress && !t->ctx->progress(t->ctx->progress_user, "checks", i + 1, n))
 			QN_FAIL(t->ctx, QUERN_ERR_CANCELLED, "stopped; what was measured is kept, and the same command goes on from there");
 	}
-	qn_solution_choose(t, s, s->at);
+	qn_solution_choose(t, s, s->at, s->act_limit);
 	return QUERN_OK;
 }

@@ -18,7 +18,32 @@ void qn_solve(qn_tuner *t, qn_solution *s)
 	s->n_hull = qn_hull_make(t->a, groups, t->n, s->first, &s->hull);
 }
 
-void qn_solution_choose(qn_tuner *t, qn_solution *s, size_t point)
+/* An int8 weight takes one integer product for each multiply-add with activations of 8 bits, and two, for their limbs, with those of 16. */
+static void solve_acts(qn_tuner *t, qn_solution *s)
+{
+	qn_choices *groups = QN_NEW(t->a, qn_choices, t->n);
+	int *choice = QN_NEW(t->a, int, t->n);
+	for (size_t i = 0; i < t->n; i++) {
+		const qn_unit *u = &t->units[i];
+		qn_choice *c = QN_NEW(t->a, qn_choice, 2);
+		bool open = qn_unit_tunes_act(t, u);
+		if (open) {
+			c[0] = (qn_choice){u->products, qn_error_of(t, &u->act.error)};
+			c[1] = (qn_choice){2 * u->products, 0};
+		}
+		groups[i] = (qn_choices){c, open ? 2 : 1};
+	}
+	qn_frontier_make(t->a, groups, t->n, MOST_POINTS, &s->acts);
+	s->acts_at = qn_frontier_within_error(&s->acts, s->act_limit); /* the last has no error */
+	qn_frontier_choices(&s->acts, s->acts_at, choice);
+	for (size_t i = 0; i < t->n; i++)
+		t->units[i].act_bits = groups[i].n == 2 && choice[i] == 0 ? t->units[i].act.bits : 16;
+}
+
+double qn_solution_act_error(const qn_solution *s) { return s->acts.n ? s->acts.points[s->acts_at].error : 0; }
+double qn_solution_error(const qn_solution *s) { return s->frontier.points[s->at].error + qn_solution_act_error(s); }
+
+void qn_solution_choose(qn_tuner *t, qn_solution *s, size_t point, double act_limit)
 {
 	int *choice = QN_NEW(t->a, int, t->n);
 	qn_frontier_choices(&s->frontier, point, choice);
@@ -26,6 +51,9 @@ void qn_solution_choose(qn_tuner *t, qn_solution *s, size_t point)
 		t->units[i].chosen = choice[i];
 	const qn_frontier_point *p = &s->frontier.points[point];
 	s->at = point;
+	s->act_limit = act_limit > 0 ? act_limit : 0;
+	if (t->options->activations)
+		solve_acts(t, s);
 	s->gap = s->frontier.exact ? 0 : p->error - qn_hull_bound(s->hull, s->n_hull, p->bytes);
 }
 

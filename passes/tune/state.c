@@ -18,35 +18,40 @@ struct qn_state {
 
 static void close_file(void *file) { fclose(file); }
 
+/* "8" of a weight, "a8" of an activation. */
+static const char *width_text(qn_arena *a, const qn_unit *u, const qn_candidate *c) { return qn_arena_printf(a, "%s%d", c == &u->act ? "a" : "", c->bits); }
+
 /* The candidate that a line is of. */
-static qn_candidate *find(qn_tuner *t, uint64_t unit, int bits)
+static qn_candidate *find(qn_tuner *t, uint64_t unit, const char *width)
 {
-	for (int c = 0; unit < t->n && c < t->units[unit].n_candidates; c++)
-		if (t->units[unit].candidates[c].bits == bits)
-			return &t->units[unit].candidates[c];
-	return NULL;
+	qn_unit *u = unit < t->n ? &t->units[unit] : NULL;
+	for (int c = 0; u && c < u->n_candidates; c++)
+		if (!strcmp(width_text(t->a, u, &u->candidates[c]), width))
+			return &u->candidates[c];
+	return u && u->act_open && !strcmp(width_text(t->a, u, &u->act), width) ? &u->act : NULL;
 }
 
 /* Why a number cannot be a measured error; NULL where it can. */
 static const char *wrong_error(double v, double most) { return isnan(v) ? "no number" : v < 0 ? "negative" : v > most ? "too large" : NULL; }
 
-/* UNIT BITS COSINE KL, the errors as the bits of their doubles: exact in every locale. *why: what is wrong with the line; NULL: it was taken. */
+/* UNIT WIDTH COSINE KL, the errors as the bits of their doubles: exact in every locale. *why: what is wrong with the line; NULL: it was taken. */
 static void take_line(qn_tuner *t, const char *line, const char **why)
 {
 	uint64_t unit, cosine, kl;
-	int bits, end = 0;
+	char width[8];
+	int end = 0;
 	qn_output_error e;
-	*why = "it is not UNIT BITS COSINE KL";
-	if (sscanf(line, "%" SCNu64 " %d %16" SCNx64 " %16" SCNx64 "%n", &unit, &bits, &cosine, &kl, &end) != 4 || line[end] != '\n')
+	*why = "it is not UNIT WIDTH COSINE KL";
+	if (sscanf(line, "%" SCNu64 " %7s %16" SCNx64 " %16" SCNx64 "%n", &unit, width, &cosine, &kl, &end) != 4 || line[end] != '\n')
 		return;
 	memcpy(&e.cosine, &cosine, sizeof cosine);
 	memcpy(&e.kl, &kl, sizeof kl);
-	qn_candidate *k = find(t, unit, bits);
+	qn_candidate *k = find(t, unit, width);
 	const char *wrong = wrong_error(e.cosine, 2), *wrong_kl = wrong_error(e.kl, DBL_MAX);
 	if (!k)
-		*why = qn_arena_printf(t->a, "UNIT %llu has no width of BITS %d", (unsigned long long)unit, bits);
+		*why = qn_arena_printf(t->a, "UNIT %llu has no WIDTH %s", (unsigned long long)unit, width);
 	else if (k->known)
-		*why = qn_arena_printf(t->a, "UNIT %llu at BITS %d is there already", (unsigned long long)unit, bits);
+		*why = qn_arena_printf(t->a, "UNIT %llu at WIDTH %s is there already", (unsigned long long)unit, width);
 	else if (wrong || wrong_kl)
 		*why = qn_arena_printf(t->a, "%s is %s", wrong ? "COSINE" : "KL", wrong ? wrong : wrong_kl);
 	else
@@ -113,7 +118,7 @@ qn_status qn_state_add(qn_tuner *t, size_t unit, const qn_candidate *c)
 	uint64_t cosine, kl;
 	memcpy(&cosine, &c->error.cosine, sizeof cosine);
 	memcpy(&kl, &c->error.kl, sizeof kl);
-	int n = fprintf(t->state->file, "%zu %d %016" PRIx64 " %016" PRIx64 "\n", unit, c->bits, cosine, kl);
+	int n = fprintf(t->state->file, "%zu %s %016" PRIx64 " %016" PRIx64 "\n", unit, width_text(t->a, &t->units[unit], c), cosine, kl);
 	if (n < 0 || fflush(t->state->file))
 		QN_FAIL(t->ctx, QUERN_ERR_IO, "cannot write the tuning state '%s': %s", t->state->path, strerror(errno));
 	return QUERN_OK;

@@ -23,6 +23,8 @@ static qn_status check_options(const qn_tuner *t)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "the most bits a weight cannot be %g; allowed: over 0, at most 32", o->max_bits);
 	if (!(o->min_cosine >= 0 && o->min_cosine < 1))
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "the least cosine cannot be %g; allowed: over 0, below 1", o->min_cosine);
+	if (!(o->act_share >= 0 && o->act_share <= 1000))
+		QN_FAIL(ctx, QUERN_ERR_CONFIG, "the share of activations cannot be %g; allowed: over 0, at most 1000", o->act_share);
 	if (!c->calib_path)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "tuning needs samples to measure on: give some with --calib");
 	if (c->load_path)
@@ -180,7 +182,9 @@ quern_status quern_tune(quern_context *context, const char *model, const quern_c
 	qn_arena a;
 	qn_arena_init(&a, ctx);
 	quern_config own = *config;
-	qn_tuner t = {.ctx = ctx, .a = &a, .model_path = model, .output = output, .config = &own, .options = options};
+	quern_tune_options settled = *options;
+	settled.act_share = options->act_share > 0 || options->act_share < 0 ? options->act_share : 1;
+	qn_tuner t = {.ctx = ctx, .a = &a, .model_path = model, .output = output, .config = &own, .options = &settled};
 	jmp_buf inner;
 	qn_status status;
 	ctx->on_memory = &inner;
@@ -190,6 +194,7 @@ quern_status quern_tune(quern_context *context, const char *model, const quern_c
 		status = tune(&t, r);
 	qn_arena_release(&a); /* before the graph that its executors run */
 	quern_model_free(t.realised);
+	quern_model_free(t.ranged);
 	quern_model_free(t.model);
 	if (status == QUERN_OK && out)
 		*out = r;

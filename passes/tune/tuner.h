@@ -35,6 +35,10 @@ typedef struct qn_unit {
 	bool counts;       /* in bits a weight: all but tables that keep their width */
 	uint64_t weights;
 	int chosen;        /* candidate */
+	bool act_open;     /* where its weight is int8, its activations may have 8 or 16 bits */
+	qn_candidate act;  /* of those of 8 bits; those of 16 count as exact */
+	int act_bits;      /* chosen */
+	uint64_t products; /* multiply-adds of its linear layers over the samples */
 } qn_unit;
 
 typedef struct qn_tuner {
@@ -57,6 +61,7 @@ typedef struct qn_tuner {
 	struct qn_checks *checks;  /* what allocations are executed on; NULL: nothing was opened yet */
 	struct qn_state *state;
 	bool kl;                   /* errors are divergences; else 1 - cosine */
+	quern_model *ranged;       /* all activations that are open calibrated for 8 bits; NULL: none is to be measured */
 } qn_tuner;
 
 /* The error that the tuning minimizes. */
@@ -66,6 +71,17 @@ static inline double qn_error_of(const qn_tuner *t, const qn_output_error *e) { 
 qn_status qn_units_make(qn_tuner *t);
 /* The layers' widths and forms for the chosen candidates, in the plan of a model loaded from the same file and configuration. */
 qn_status qn_units_apply(const qn_tuner *t, quern_model *m);
+
+/* Whether the unit's activations are tuned at the chosen width of its weight. */
+bool qn_unit_tunes_act(const qn_tuner *t, const qn_unit *u);
+
+/* --- acts.c: activations of 8 bits, with the ranges that the configuration's calibration gives them */
+/* Calibrates, where an error is to be measured; the layers of t->ranged get scales and factors. */
+qn_status qn_acts_calibrate(qn_tuner *t);
+/* In these runs, which stand before the unit's layer: its reads of its activation see what 8-bit codes hold of it. Without a scale (nothing was observed) they
+ * see it as it is. Then the reads as they were. */
+qn_status qn_acts_round(qn_tuner *t, const qn_layer *l, qn_exec *const *run, size_t n, qn_arena *a);
+void qn_acts_restore(const qn_layer *l, qn_exec *const *run, size_t n);
 
 /* --- variant.c: the weight of a unit at some of its candidates, as the final rounding would have it but for what depends on the other layers. value[c] f32 [n, k];
  * bias[c] f32 [n], or NULL: as it is. Inputs are read from the streams, which stand before the unit's first layer. */
@@ -94,15 +110,22 @@ void qn_state_remove(qn_tuner *t);
 
 /* --- solve.c: the choice of widths, and the curve */
 typedef struct qn_solution {
-	qn_frontier frontier;
+	qn_frontier frontier; /* of weights */
 	qn_hull_point *hull;
 	size_t n_hull;
 	int *first;       /* candidates of the hull's first point */
 	size_t at;        /* the chosen point of the frontier */
 	double gap;       /* no allocation of these bytes has an error less than that of the point by more; 0: it is optimal */
+	qn_frontier acts; /* of activations with these weights: integer products against error. Empty where they are not tuned */
+	size_t acts_at;   /* the chosen point of it */
+	double act_limit; /* the most error that they were allowed */
 } qn_solution;
 void qn_solve(qn_tuner *t, qn_solution *s);
-void qn_solution_choose(qn_tuner *t, qn_solution *s, size_t point);
+/* Weights of a point, and with them the activations that take the fewest products within act_limit. */
+void qn_solution_choose(qn_tuner *t, qn_solution *s, size_t point, double act_limit);
+/* The modelled error of the choice, and what of it is that of activations. */
+double qn_solution_error(const qn_solution *s);
+double qn_solution_act_error(const qn_solution *s);
 /* The frontier's bytes are of units alone. */
 uint64_t qn_total_bytes(const qn_tuner *t, uint64_t of_units);
 double qn_bits_a_weight(const qn_tuner *t, uint64_t of_units);

@@ -4,6 +4,7 @@
 #include "passes/tune/tuner.h"
 
 static const int widths[QN_MOST_CANDIDATES] = {4, 8, 16};
+static const int NARROW_ACT = 8, WIDE_ACT = 16, FLOAT_ACT = 32;
 
 /* Widths that the user gave hold; those of mixed precision by role are where the tuning starts from. */
 static bool is_fixed(const qn_tuner *t, const qn_layer *l)
@@ -15,6 +16,35 @@ static bool is_fixed(const qn_tuner *t, const qn_layer *l)
 		if (qn_role_is_asked(c, l->parts[i].role))
 			return true;
 	return qn_role_is_asked(c, l->role);
+}
+
+static bool is_linear(const qn_layer *l) { return l->node->op == qn_op_find("quern", "Linear"); }
+
+/* Likewise of activations. Only int8 weights gain by narrow ones: other forms multiply floats, whatever they read. */
+static bool act_is_open(const qn_tuner *t, const qn_unit *u)
+{
+	bool integers = false, open = false;
+	for (int c = 0; c < u->n_candidates; c++)
+		integers |= u->candidates[c].form == QN_FORM_I8;
+	for (size_t i = 0; i < u->n; i++) {
+		const qn_layer *l = u->layers[i];
+		if (!is_linear(l))
+			continue;
+		open = true;
+		bool asked = l->act_pinned || qn_role_act_is_asked(t->config, l->role), same = true;
+		for (int k = 0; k < l->n_parts; k++) {
+			asked |= qn_role_act_is_asked(t->config, l->parts[k].role);
+			same &= !u->fixed || l->parts[k].form == QN_FORM_I8;
+		}
+		if (asked || !same)
+			return false;
+	}
+	return integers && open;
+}
+
+bool qn_unit_tunes_act(const qn_tuner *t, const qn_unit *u)
+{
+	return t->options->activations && u->act_open && u->candidates[u->chosen].form == QN_FORM_I8;
 }
 
 static qn_status same_weight(qn_graph *g, qn_layer *a, qn_layer *b, bool *same)
@@ -112,7 +142,10 @@ qn_status qn_units_make(qn_tuner *t)
 	for (size_t i = 0; i < t->n; i++) {
 		qn_unit *u = &t->units[i];
 		QN_TRY(make_candidates(t, u));
-		open += u->n_candidates > 1;
+		u->act_open = act_is_open(t, u);
+		u->act = (qn_candidate){.bits = NARROW_ACT, .form = QN_FORM_I8};
+		u->act_bits = WIDE_ACT;
+		open += u->n_candidates > 1 || (u->act_open && t->options->activations);
 		t->counted_weights += u->counts ? u->weights * (is_tied(u) ? 1 : u->n) : 0;
 		t->uncounted_bytes += u->counts ? 0 : u->candidates[0].bytes;
 	}
@@ -128,6 +161,8 @@ qn_status qn_units_apply(const qn_tuner *t, quern_model *m)
 		const qn_unit *u = &t->units[i];
 		for (size_t k = 0; k < u->n; k++) {
 			qn_layer *l = &m->plan.layers[u->layers[k] - t->model->plan.layers];
+			if (t->options->activations && u->act_open && is_linear(u->layers[k]))
+				l->act_bits = qn_unit_tunes_act(t, u) ? u->act_bits : FLOAT_ACT;
 			if (u->fixed)
 				continue;
 			l->weight_bits = u->candidates[u->chosen].bits;

@@ -63,5 +63,25 @@ print("curve", a["tuning"] == r["tuning"], all(x["bytes"] < y["bytes"] and x["er
 print("chosen", r["tuning"]["chosen"]["bits"] <= 5.5, "fixed", sum(u["fixed"] for u in r["layers"]), "of", len(r["layers"]))
 END
 quern tune $m -o b.json --max-bits 5.5 --calib good.npz --state kept --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8' --json --quiet > /dev/full; echo "status $?"
+act="quern tune $m --calib good.npz --rounding mse --state acts --quiet --max-bits 8.1"
+$act -o plain.json --act-share 2; echo "status $?"
+$act -o plain.json > plain; echo "status $?"; $act -o act.json --act --curve act.curve > act; echo "status $?"; $act -o more.json --act --act-share 20 > more; echo "status $?"
+$act -o pinned.json --act --act-bits 16 --state pinned > pinned.out; echo "status $?"; $act -o fixed.json --act --bits 8 --max-bits 9 --state fixed > /dev/null; echo "status $?"
+quern compile $m -o with.nnef.tar --load-bits act.json --calib good.npz --quiet > /dev/null; quern compile $m -o without.nnef.tar --load-bits act.json --quiet > /dev/null; cmp with.nnef.tar without.nnef.tar && echo "same archive without samples"
+$PYTHON - <<'END'
+import json
+def read(name): return {l["name"]: l for l in json.load(open(name + ".json"))["layers"]}
+plain, act, more, pinned, fixed = map(read, ("plain", "act", "more", "pinned", "fixed"))
+ints = [n for n, l in act.items() if l["weightForm"] == "i8"]
+print("weights as without --act", all(plain[n]["weightBits"] == l["weightBits"] for n, l in act.items()))
+print("widths", {act[n]["actBits"] for n in ints}, "scales", all("actScale" in act[n] for n in ints), "others float", all(l["actBits"] > 16 for n, l in act.items() if n not in ints))
+print("a larger share", sum(more[n]["actBits"] == 8 for n in ints) > sum(act[n]["actBits"] == 8 for n in ints), "pinned", {pinned[n]["actBits"] for n in ints})
+print("weights of 8 bits all", sorted({(l["weightBits"], l["actBits"]) for l in fixed.values() if l["role"] != "embedding"}))
+c = json.load(open("act.curve"))
+a = c["activations"]
+print("limit", a["error"] <= a["limit"], "frontier", all(x[0] < y[0] and x[1] > y[1] for x, y in zip(a["frontier"], a["frontier"][1:])), a["exact"])
+print("narrow", a["narrow"] == sum(u["products"] for u in c["layers"] if u.get("actBits") == 8), "chosen", abs(c["tuning"]["chosen"]["error"] - a["error"] - a["limit"]) < 1e-12)
+END
+rm -f *.nnef.tar
 tail -1 first | cut -c 1-8
 ls
