@@ -4,32 +4,12 @@
  * of layers; layers without a bias get one of zeros, which the rounding fills. */
 #include "passes/config.h"
 #include "passes/gptq/driver.h"
+#include "passes/moments.h"
 #include "passes/passes.h"
 
 /* --- importance: the mean square of each input channel weighs the error of its column, the mean makes the bias good -------- */
-typedef struct moments {
-	double *sum, *square; /* [k] over all rows; NULL for values that no layer reads */
-	int64_t rows;
-} moments;
-
-static qn_status add_moments(void *user, const qn_value *v, const qn_tensor *t)
-{
-	moments *m = (moments *)user + v->id;
-	if (!m->sum || t->type != QN_F32 || t->rank < 1)
-		return QUERN_OK;
-	int64_t k = t->dim[t->rank - 1], rows = k ? qn_tensor_count(t) / k : 0;
-	const float *x = t->data;
-	for (int64_t r = 0; r < rows; r++)
-		for (int64_t i = 0; i < k; i++) {
-			m->sum[i] += (double)x[r * k + i];
-			m->square[i] += (double)x[r * k + i] * (double)x[r * k + i];
-		}
-	m->rows += rows;
-	return QUERN_OK;
-}
-
 /* bias + (w - q) mean(x): the mean of the result stays what it was. */
-static void keep_mean(const float *w, const float *q, const float *bias, const moments *m, int64_t n, int64_t k, float *out)
+static void keep_mean(const float *w, const float *q, const float *bias, const qn_moments *m, int64_t n, int64_t k, float *out)
 {
 	for (int64_t r = 0; r < n; r++) {
 		double s = bias ? (double)bias[r] : 0;
@@ -39,7 +19,7 @@ static void keep_mean(const float *w, const float *q, const float *bias, const m
 	}
 }
 
-static qn_status round_by_importance(qn_graph *g, qn_plan *p, qn_layer *l, const moments *m, qn_arena *a)
+static qn_status round_by_importance(qn_graph *g, qn_plan *p, qn_layer *l, const qn_moments *m, qn_arena *a)
 {
 	const qn_tensor *wt, *bt = NULL;
 	QN_TRY(qn_graph_load(g, l->node->in[1], a, &wt));
@@ -61,34 +41,11 @@ static qn_status round_by_importance(qn_graph *g, qn_plan *p, qn_layer *l, const
 	return QUERN_OK;
 }
 
-static qn_status read_samples(qn_graph *g, qn_pass_env *env, moments *m)
-{
-	qn_exec *e = qn_exec_new(qn_consts_new(g, env->scratch), env->scratch);
-	size_t n = qn_samples_count(env->samples);
-	for (size_t i = 0; i < n; i++) {
-		qn_arena a;
-		qn_arena_init(&a, g->ctx);
-		const qn_tensor **in = QN_NEW(&a, const qn_tensor *, g->n_inputs + 1);
-		qn_tensor *out = QN_NEW(&a, qn_tensor, g->n_outputs + 1);
-		qn_status status = qn_samples_read(env->samples, i, &a, in);
-		if (status == QUERN_OK) {
-			status = qn_exec_all(e, in, &a, out, add_moments, m);
-			if (status != QUERN_OK)
-				qn_prefix(g->ctx, status, "sample '%s'", qn_samples_name(env->samples, i));
-		}
-		qn_arena_release(&a);
-		QN_TRY(status);
-		if (g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, "importance", i + 1, n))
-			QN_FAIL(g->ctx, QUERN_ERR_CANCELLED, "stopped");
-	}
-	return QUERN_OK;
-}
-
 static qn_status importance(qn_graph *g, qn_pass_env *env)
 {
 	qn_plan *p = env->plan;
 	qn_gptq_mark(p, "importance", false);
-	moments *m = QN_NEW(env->scratch, moments, g->n_values);
+	qn_moments *m = QN_NEW(env->scratch, qn_moments, g->n_values);
 	for (size_t i = 0; i < p->n; i++) {
 		const qn_layer *l = &p->layers[i];
 		if (!l->rounding)
@@ -96,7 +53,7 @@ static qn_status importance(qn_graph *g, qn_pass_env *env)
 		m[l->node->in[0]->id].sum = QN_NEW(env->scratch, double, l->k);
 		m[l->node->in[0]->id].square = QN_NEW(env->scratch, double, l->k);
 	}
-	QN_TRY(read_samples(g, env, m));
+	QN_TRY(qn_moments_read(g, env->samples, "importance", env->scratch, m));
 	for (size_t i = 0; i < p->n; i++) {
 		qn_layer *l = &p->layers[i];
 		if (!l->rounding || !m[l->node->in[0]->id].rows)
