@@ -1,17 +1,22 @@
-"""The ingredients of --rounding gptq one by one, on MiniLM and on the embedded byte LLaMA, in the engine: the table of docs/rounding.md.
+"""The ingredients of --rounding gptq one by one, and --equalize, on MiniLM and on the embedded byte LLaMA, in the engine: the tables of docs/rounding.md.
 
-usage: ablation.py QUERN [--model minilm|bytellama ...] [--row TEXT ...]
+usage: ablation.py QUERN [--model minilm|bytellama|spread ...] [--row TEXT ...]
 
 MiniLM (where models/minilm/model.safetensors is there): mean cosine of the pooled vectors of models/minilm/eval with the float model's. Byte LLaMA: bits per byte of
-models/bytellama/valid.txt, and the mean divergence from the float model in bits per byte. Both are calibrated on their calib/ folders, whose text is not evaluated.
+models/bytellama/valid.txt, and the mean divergence from the float model in bits per byte. Both are calibrated on their calib/ folders, whose text is not evaluated. spread: the byte
+LLaMA with channels of very different sizes behind its norms, the same function; only where it is asked for.
 """
-import argparse, json, math, pathlib, subprocess, tempfile
+import argparse, json, math, pathlib, subprocess, sys, tempfile
 
 import numpy as np
 import onnxruntime
 import tract
 
-MODELS = pathlib.Path(__file__).resolve().parents[1] / "models"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tests" / "engine"))
+from spread import spread_channels
+
+MODELS = ROOT / "models"
 NOTHING = dict(centre=False, sequential=False, compensate=False, residual=False, permute=False, trial=False, descents=0, copies=0)
 # name, rounding, what is given in the configuration's "gptq"; rows of the second kind add to the row before
 PLAIN = [("ggml's rule", "signed", None), ("least squared error", "mse", None), ("weighted by the activations' squares", "importance", None)]
@@ -35,13 +40,18 @@ WITHOUT = [
 
 
 def rows():
-    yield from PLAIN
+    """name, rounding, "gptq" of the configuration, further flags"""
+    for row in PLAIN:
+        yield *row, []
     given = dict(NOTHING)
     for name, change in STEPS:
         given = {**given, **change}
-        yield name, "gptq", dict(given)
+        yield name, "gptq", dict(given), []
     for name, change in WITHOUT:
-        yield name, "gptq", change
+        yield name, "gptq", change, []
+    for rounding in ("signed", "mse", "importance", "gptq"):
+        yield f"{rounding}, plain", rounding, None, []
+        yield f"{rounding}, equalized", rounding, None, ["--equalize"]
 
 
 def engine(archive):
@@ -89,27 +99,37 @@ class ByteLlama:
         return [f"{bits:.4f}", f"{divergence:.5f}"]
 
 
+class SpreadLlama(ByteLlama):
+    columns = ["spread, bits a byte", "divergence"]
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.model = pathlib.Path(self.folder.name) / "model.onnx"
+        spread_channels(ByteLlama.model, self.model)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("quern")
-    parser.add_argument("--model", action="append", choices=["minilm", "bytellama"])
+    parser.add_argument("--model", action="append", choices=["minilm", "bytellama", "spread"])
     parser.add_argument("--row", action="append", help="only rows whose name contains this")
     args = parser.parse_args()
     wanted = args.model or ["minilm", "bytellama"]
     if not (MODELS / "minilm" / "model.safetensors").exists():
         wanted = [m for m in wanted if m != "minilm"]
-    models = [{"minilm": MiniLM, "bytellama": ByteLlama}[m]() for m in wanted]
+    models = [{"minilm": MiniLM, "bytellama": ByteLlama, "spread": SpreadLlama}[m]() for m in wanted]
     columns = [c for m in models for c in m.columns]
     print("| rounding |", " | ".join(columns), "|\n| --- |" + " --- |" * len(columns))
     with tempfile.TemporaryDirectory() as folder:
         archive, config = pathlib.Path(folder) / "a.nnef.tgz", pathlib.Path(folder) / "config.json"
-        for name, rounding, given in rows():
+        for name, rounding, given, flags in rows():
             if args.row and not any(part in name for part in args.row):
                 continue
             cells = []
             for m in models:
                 config.write_text(json.dumps({"gptq": given or {}}))
-                subprocess.run([args.quern, "compile", m.model, "-o", archive, "--quiet", "--rounding", rounding, "--calib", m.calib, "--config", config],
+                subprocess.run([args.quern, "compile", m.model, "-o", archive, "--quiet", "--rounding", rounding, "--calib", m.calib, "--config", config, *flags],
                     check=True, stdout=subprocess.DEVNULL)
                 cells += m.measure(archive)
             print(f"| {name} |", " | ".join(cells), "|", flush=True)

@@ -70,7 +70,24 @@ static void print_json(const quern_model *m, const options *o, const quern_summa
 		}
 		printf("}");
 	}
-	printf("\n]}\n");
+	printf("\n]");
+	for (size_t i = 0; i < quern_model_equalizations(m); i++) {
+		quern_equalization e;
+		quern_model_equalization(m, i, &e);
+		printf("%s\n  {\"tensor\": ", i ? "," : ", \"equalization\": [");
+		cli_json_string(stdout, e.tensor);
+		printf(", \"source\": ");
+		cli_json_string(stdout, e.source);
+		printf(", \"layers\": %zu, \"folded\": %s", e.layers, e.why ? "false" : "true");
+		if (e.error >= 0)
+			printf(", \"error\": %.6g", e.error);
+		if (e.why) {
+			printf(", \"why\": ");
+			cli_json_string(stdout, e.why);
+		}
+		printf("}");
+	}
+	printf("%s}\n", quern_model_equalizations(m) ? "\n]" : "");
 }
 
 static void print_text(const quern_model *m, const options *o, const quern_summary *s)

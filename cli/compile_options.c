@@ -18,6 +18,7 @@ const cli_option compile_options[] = {
 	{"mode", "MODE", "of ranges: max, maxPercentile (default), histogram, histogram-mse, histogram-kl", 'm'},
 	{"calib", "PATH", "samples: a .npz, a folder of .npz (one a sample), or ONNX test_data_set folders", 'c'},
 	{"rounding", "R", "of Q4_0: mse (default), signed (ggml's), minmax (torch_to_nnef's), importance, gptq (these two need --calib)", 'r'},
+	{"equalize", NULL, "scale channels into norms and weights where that costs nothing and lowers rounding errors", 'E'},
 	{"percentile", "P", "of minmax: quantile of the magnitudes that sets a scale, 0 < P <= 1", 'p'},
 	{"load-bits", "FILE", "start from the widths and scales of this allocation", 'L'},
 	{"save-bits", "FILE", "write the resulting widths and scales to this file", 'B'},
@@ -81,6 +82,9 @@ static quern_status apply(quern_config *config, char key, const char *value)
 		return quern_config_activation_16bits(config, value);
 	case 'd':
 		quern_config_dynamic_activations(config, true);
+		return QUERN_OK;
+	case 'E':
+		quern_config_equalize(config, true);
 		return QUERN_OK;
 	case 'M':
 		return quern_config_method(config, as_int(value));

@@ -38,7 +38,8 @@ enum {
 	QN_LAYOUT = 1u << 4,        /* a view or a permutation: element values do not change (Reshape, Transpose, Squeeze, Expand ...) */
 	QN_CONVOLUTION = 1u << 6,   /* slides a kernel [out, in, ...]; the output's channels are axis 1 */
 	QN_SMALL = 1u << 7,         /* takes the small types: moves elements, or converts them (Reshape, Gather, Cast, DequantizeLinear ...) */
-	QN_SUBGRAPH = 1u << 5       /* has graph attributes (If) */
+	QN_SUBGRAPH = 1u << 5,      /* has graph attributes (If) */
+	QN_HOMOGENEOUS = 1u << 8    /* a positive factor of input 0 is a factor of the result, whatever the other inputs are (Relu, Mul, Div ...) */
 };
 
 /* What the tagging pass needs to know of an operator that it does not see through. */

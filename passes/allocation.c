@@ -82,7 +82,8 @@ static void take_entry(const qn_allocated *e, qn_layer *l)
 	l->act_zero_point = e->act_zero_point;
 	l->act_low = e->act_low;
 	l->act_high = e->act_high;
-	l->balance = e->balance;
+	l->balance = e->balance.v;
+	l->equalized = e->equalized.v;
 	l->error = e->error;
 	if (e->weight_scale_min > 0)
 		l->weight_scale_min = e->weight_scale_min;
@@ -100,19 +101,37 @@ static qn_names *entries_by_name(const qn_allocation *f, qn_arena *a, difference
 	return names;
 }
 
-/* A balance by reference becomes the very vector of the layer that it names. */
-static qn_status resolve_balances(qn_ctx *ctx, const qn_allocation *f, const qn_names *names)
+static qn_allocated_factors *balance_of(qn_allocated *e) { return &e->balance; }
+static qn_allocated_factors *equalized_of(qn_allocated *e) { return &e->equalized; }
+
+static const struct {
+	const char *key;
+	qn_allocated_factors *(*of)(qn_allocated *e);
+} factors[] = {{"balance", balance_of}, {"equalized", equalized_of}};
+
+/* Factors by reference become the very vector of the layer that they name. */
+static qn_status resolve_factors(qn_ctx *ctx, const qn_allocation *f, const qn_names *names)
 {
-	for (size_t i = 0; i < f->n; i++) {
-		qn_allocated *e = &f->layers[i];
-		const qn_allocated *other = e->balance_of ? qn_names_get(names, e->balance_of) : NULL;
-		if (e->balance_of && (!other || !other->balance))
-			QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s', layer '%.320s': 'balance' names '%.320s', which is no layer above with a list of its own", f->path,
-				e->name, e->balance_of);
-		if (other) {
-			e->balance = other->balance;
-			e->balance_n = other->balance_n;
-		}
+	for (size_t i = 0; i < f->n * QN_LEN(factors); i++) {
+		qn_allocated *e = &f->layers[i / QN_LEN(factors)];
+		qn_allocated_factors *own = factors[i % QN_LEN(factors)].of(e);
+		qn_allocated *other = own->of ? qn_names_get(names, own->of) : NULL;
+		if (own->of && (!other || !factors[i % QN_LEN(factors)].of(other)->v))
+			QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s', layer '%.320s': '%s' names '%.320s', which is no layer above with a list of its own", f->path, e->name,
+				factors[i % QN_LEN(factors)].key, own->of);
+		if (other)
+			*own = *factors[i % QN_LEN(factors)].of(other);
+	}
+	return QUERN_OK;
+}
+
+static qn_status check_factors(qn_ctx *ctx, const qn_allocation *f, qn_allocated *e, int64_t k)
+{
+	for (size_t i = 0; i < QN_LEN(factors); i++) {
+		const qn_allocated_factors *own = factors[i].of(e);
+		if (own->v && own->n != k)
+			QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s', layer '%.320s': '%s' has %lld channels, the activation %lld", f->path, e->name, factors[i].key,
+				(long long)own->n, (long long)k);
 	}
 	return QUERN_OK;
 }
@@ -148,15 +167,13 @@ static qn_status apply(qn_ctx *ctx, qn_plan *p, const qn_allocation *f, qn_arena
 			d.text.s, d.n ? "" : " (the weights or other parts of the graph differ)");
 	if (d.n)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "the allocation '%s' does not fit the model: %zu differences: %s", f->path, d.n, d.text.s);
-	QN_TRY(resolve_balances(ctx, f, names));
+	QN_TRY(resolve_factors(ctx, f, names));
 	for (size_t i = 0; i < p->n; i++) {
-		const qn_allocated *e = qn_names_get(names, p->layers[i].name);
+		qn_allocated *e = qn_names_get(names, p->layers[i].name);
 		if (!e)
 			continue;
 		QN_TRY(check_parts(ctx, f, e));
-		if (e->balance && e->balance_n != p->layers[i].k)
-			QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s', layer '%.320s': 'balance' has %lld channels, the activation %lld", f->path, e->name,
-				(long long)e->balance_n, (long long)p->layers[i].k);
+		QN_TRY(check_factors(ctx, f, e, p->layers[i].k));
 		take_entry(e, &p->layers[i]);
 	}
 	p->outputs = f->outputs;

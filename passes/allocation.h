@@ -19,6 +19,13 @@ typedef struct qn_allocated_part {
 	int weight_bits;
 } qn_allocated_part;
 
+/* Of the channels of what a layer reads. */
+typedef struct qn_allocated_factors {
+	const float *v; /* NULL */
+	int64_t n;
+	const char *of; /* the layer above that has the same ones; NULL */
+} qn_allocated_factors;
+
 /* One entry. What the file does not give is as said; the rest is required. */
 typedef struct qn_allocated {
 	const char *name;
@@ -35,9 +42,7 @@ typedef struct qn_allocated {
 	float act_low, act_high;
 	int scale_bits;               /* the width that act_scale is for; 0: act_scale and range tell */
 	float weight_scale_min;       /* 0 */
-	const float *balance;         /* NULL */
-	int64_t balance_n;
-	const char *balance_of;       /* the layer above that has the same balance; NULL */
+	qn_allocated_factors balance, equalized;
 	qn_allocated_part *parts;
 	int n_parts;                  /* 0 */
 	const qn_layer_error *error;  /* NULL */
@@ -50,6 +55,7 @@ typedef struct qn_allocation {
 	int rounding;                   /* a qn_rounding */
 	double percentile;              /* of minmax */
 	bool dynamic_activations, quantize_outputs;
+	bool equalize;                  /* factors are still to be found */
 	qn_allocated *layers;
 	size_t n, cap;
 	struct qn_output_scales *outputs; /* of graph outputs */

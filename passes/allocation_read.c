@@ -129,19 +129,23 @@ TAKE(range)
 	return qn_read_float(r, v->child->next, false, &LAYER->act_high);
 }
 
-TAKE(balance)
+/* A list, or the name of a layer that has the same ones. */
+static qn_status take_factors(const qn_reader *r, const cJSON *v, qn_allocated_factors *to)
 {
 	if (cJSON_IsString(v))
-		return qn_read_text(r, v, &LAYER->balance_of);
+		return qn_read_text(r, v, &to->of);
 	float *f;
 	const char *allowed = "a list of numbers from 1e-12 to 1e12, or the name of a layer above";
-	QN_TRY(qn_read_floats(r, v, allowed, &f, &LAYER->balance_n));
-	for (int64_t i = 0; i < LAYER->balance_n; i++)
+	QN_TRY(qn_read_floats(r, v, allowed, &f, &to->n));
+	for (int64_t i = 0; i < to->n; i++)
 		if (f[i] < LEAST_FACTOR || f[i] > MOST_FACTOR)
 			return qn_read_wrong(r, v, allowed);
-	LAYER->balance = f;
+	to->v = f;
 	return QUERN_OK;
 }
+
+TAKE(balance) { return take_factors(r, v, &LAYER->balance); }
+TAKE(equalized) { return take_factors(r, v, &LAYER->equalized); }
 
 TAKE(parts)
 {
@@ -168,7 +172,8 @@ TAKE(error)
 static const qn_key layer_keys[] = {{"name", true, take_name}, {"weight", false, take_weight}, {"role", false, take_layer_role}, {"block", false, take_block},
 	{"shape", false, take_shape}, {"weightBits", true, take_weight_bits}, {"weightForm", false, take_form}, {"weightScaleMin", false, take_scale_min},
 	{"parts", false, take_parts}, {"actBits", true, take_act_bits}, {"actScale", false, take_act_scale}, {"actZeroPoint", false, take_zero_point},
-	{"actRange", false, take_range}, {"scaleBits", false, take_scale_bits}, {"balance", false, take_balance}, {"origin", false, take_origin},
+	{"actRange", false, take_range}, {"scaleBits", false, take_scale_bits}, {"balance", false, take_balance}, {"equalized", false, take_equalized},
+	{"origin", false, take_origin},
 	{"reason", false, take_reason}, {"error", false, take_error}};
 
 /* --- the file ------------------------------------------------------------------------------------------------------------------- */
@@ -213,6 +218,14 @@ TAKE(dynamic)
 	if (!cJSON_IsBool(v))
 		return qn_read_wrong(r, v, "true or false");
 	FILE_OF->dynamic_activations = cJSON_IsTrue(v);
+	return QUERN_OK;
+}
+
+TAKE(equalize)
+{
+	if (!cJSON_IsBool(v))
+		return qn_read_wrong(r, v, "true or false");
+	FILE_OF->equalize = cJSON_IsTrue(v);
 	return QUERN_OK;
 }
 
@@ -299,6 +312,7 @@ TAKE(tuning)
 
 static const qn_key file_keys[] = {{"format", true, take_format}, {"version", true, take_version}, {"model", true, take_model}, {"rounding", false, take_rounding},
 	{"percentile", false, take_percentile}, {"dynamicActivations", false, take_dynamic}, {"quantizeOutputs", false, take_quantize_outputs},
+	{"equalize", false, take_equalize},
 	{"layers", true, take_layers},
 	{"outputs", false, take_outputs}, {"tuning", false, take_tuning}};
 

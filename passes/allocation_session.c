@@ -23,6 +23,7 @@ static void take_settings(quern_model *m, const qn_allocation *f)
 	if (!own->percentile_asked)
 		own->percentile = f->percentile;
 	own->dynamic_activations |= f->dynamic_activations;
+	own->equalize |= f->equalize;
 	own->calibration.quantize_outputs |= f->quantize_outputs;
 	m->config = m->plan.config = own;
 }

@@ -53,19 +53,24 @@ static void add_activation(qn_text *t, const qn_layer *l)
 		qn_text_add(t, ", \"scaleBits\": %d", l->act_bits);
 }
 
-/* The vector once; the name of that layer where others share it. */
-static void add_balance(qn_text *t, const qn_plan *p, const qn_layer *l)
+static const float *balance_of(const qn_layer *l) { return l->balance; }
+static const float *equalized_of(const qn_layer *l) { return l->equalized; }
+
+/* Factors of channels once; the name of that layer where others share them. */
+static void add_factors(qn_text *t, const qn_plan *p, const qn_layer *l, const char *key, const float *(*factors_of)(const qn_layer *))
 {
-	if (!l->balance)
+	const float *f = factors_of(l);
+	if (!f)
 		return;
 	for (const qn_layer *other = p->layers; other < l; other++)
-		if (other->balance == l->balance && other->k == l->k) {
-			add_name(t, "balance", other->name);
+		if (factors_of(other) == f && other->k == l->k) {
+			add_name(t, key, other->name);
 			return;
 		}
+	qn_text_add(t, ", \"%s\": [", key);
 	for (int64_t i = 0; i < l->k; i++) {
-		qn_text_add(t, i ? ", " : ", \"balance\": [");
-		qn_json_float(t, l->balance[i]);
+		qn_text_add(t, "%s", i ? ", " : "");
+		qn_json_float(t, f[i]);
 	}
 	qn_text_add(t, "]");
 }
@@ -100,7 +105,8 @@ static void add_layer(qn_text *t, const qn_plan *p, const qn_layer *l)
 	}
 	add_parts(t, l);
 	add_activation(t, l);
-	add_balance(t, p, l);
+	add_factors(t, p, l, "balance", balance_of);
+	add_factors(t, p, l, "equalized", equalized_of);
 	add_name(t, "origin", qn_origin_name(l->origin));
 	if (l->reason || l->act_reason)
 		add_name(t, "reason", !l->act_reason ? l->reason : !l->reason ? l->act_reason :
@@ -147,6 +153,8 @@ void qn_allocation_write(const qn_plan *p, qn_text *t)
 		qn_text_add(t, "  \"dynamicActivations\": true,\n");
 	if (c->calibration.quantize_outputs)
 		qn_text_add(t, "  \"quantizeOutputs\": true,\n");
+	if (c->equalize && !p->equalization_done)
+		qn_text_add(t, "  \"equalize\": true,\n");
 	qn_text_add(t, "  \"layers\": [");
 	int n = 0;
 	for (size_t i = 0; i < p->n; i++) {

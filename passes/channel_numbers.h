@@ -1,6 +1,6 @@
 /* channel_numbers.h - where the output channels of a layer go. The layer's output is replaced by a tensor that holds, in each element, the
- * number of its channel, and the nodes behind it are run on that. So Split, Slice, Reshape and Transpose need no rules of their own, and uneven
- * or interleaved layouts come out right. Symbolic sizes are 2. */
+ * number of its channel, and the nodes behind it are run on that. So Split, Slice, Reshape and Transpose need no rules of their own, and
+ * uneven or interleaved layouts come out right. Symbolic sizes are 2. */
 #ifndef QN_CHANNEL_NUMBERS_H
 #define QN_CHANNEL_NUMBERS_H
 
@@ -10,8 +10,8 @@ enum { QN_NO_CHANNEL = -1 };
 
 typedef struct qn_numbers {
 	qn_graph *g;
-	qn_arena *a;  /* for all tensors */
-	bool failed;  /* a size or a constant is not known */
+	qn_arena *a; /* for all tensors */
+	bool failed; /* a size or a constant is not known */
 } qn_numbers;
 
 bool qn_numbers_shape(const qn_shape *s, int64_t *dim);

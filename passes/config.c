@@ -283,6 +283,8 @@ quern_status quern_config_set_symbol(quern_config *c, const char *text)
 
 void quern_config_strict(quern_config *c, bool strict) { c->strict = strict; }
 
+void quern_config_equalize(quern_config *c, bool on) { c->equalize = on; }
+
 void quern_config_dynamic_activations(quern_config *c, bool on) { c->dynamic_activations = on; }
 
 static quern_status keep_path(quern_config *c, const char *path, const char **to)

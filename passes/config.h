@@ -83,6 +83,7 @@ struct quern_config {
 	int embedding_bits; /* where embedding_asked, else the preset's */
 	bool embedding_asked;
 	bool dynamic_activations;
+	bool equalize;
 	const char *save_path, *load_path; /* allocation files; NULL: none */
 	const char *report_path; /* NULL: none */
 	qn_calibration_config calibration;

@@ -70,6 +70,7 @@ const qn_field qn_fields[] = {
 	BIT(INT, "embedding_weight_bits", "embeddingWeightBits", embedding_bits, 16, 1, INFINITY, "width of embedding tables"),
 	BIT(BOOL, "dynamic_activations", "dynamicActivations", dynamic_activations, 0, 0, 1,
 		"activations of up to 8 bits get a scale for each row at run time"),
+	BIT(BOOL, "equalize", "equalize", equalize, 0, 0, 1, "channels are scaled where that costs nothing, so that weights round better"),
 	BIT(LAYERS, "layers", "layers", pins, 0, 0, 0, "layer -> {\"weightBits\": W, \"actBits\": A}: widths pinned layer by layer"),
 	GPTQ(NUMBER, damping, 0, 0, INFINITY, "share of the diagonal, and of its mean, that is added to the second moment; 0: by the number of rows"),
 	GPTQ(NUMBER, alpha, 0, 0, 1, "share of the earlier layers' error that targets make good; 0: by the number of samples"),

@@ -19,22 +19,33 @@ static qn_status add(void *user, const qn_value *v, const qn_tensor *t)
 	return QUERN_OK;
 }
 
-qn_status qn_moments_read(qn_graph *g, qn_samples *samples, const char *stage, qn_arena *a, qn_moments *m)
+static qn_status run(qn_graph *g, qn_exec *e, qn_samples *samples, const char *stage, qn_moments *m)
 {
-	qn_exec *e = qn_exec_new(qn_consts_new(g, a), a);
 	size_t n = qn_samples_count(samples);
 	for (size_t i = 0; i < n; i++) {
-		qn_arena scratch;
-		qn_arena_init(&scratch, g->ctx);
-		const qn_tensor **in = QN_NEW(&scratch, const qn_tensor *, g->n_inputs + 1);
-		qn_tensor *out = QN_NEW(&scratch, qn_tensor, g->n_outputs + 1);
-		qn_status status = qn_samples_read(samples, i, &scratch, in);
-		if (status == QUERN_OK)
-			status = qn_exec_all(e, in, &scratch, out, add, m);
-		qn_arena_release(&scratch);
+		qn_arena a;
+		qn_arena_init(&a, g->ctx);
+		const qn_tensor **in = QN_NEW(&a, const qn_tensor *, g->n_inputs + 1);
+		qn_tensor *out = QN_NEW(&a, qn_tensor, g->n_outputs + 1);
+		qn_status status = qn_samples_read(samples, i, &a, in);
+		if (status == QUERN_OK) {
+			status = qn_exec_all(e, in, &a, out, add, m);
+			if (status != QUERN_OK)
+				qn_prefix(g->ctx, status, "sample '%s'", qn_samples_name(samples, i));
+		}
+		qn_arena_release(&a);
 		QN_TRY(status);
 		if (g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, stage, i + 1, n))
 			QN_FAIL(g->ctx, QUERN_ERR_CANCELLED, "stopped");
 	}
 	return QUERN_OK;
+}
+
+qn_status qn_moments_read(qn_graph *g, qn_samples *samples, const char *stage, qn_moments *m)
+{
+	qn_arena keep; /* the executor goes before the caller changes the graph */
+	qn_arena_init(&keep, g->ctx);
+	qn_status status = run(g, qn_exec_new(qn_consts_new(g, &keep), &keep), samples, stage, m);
+	qn_arena_release(&keep);
+	return status;
 }

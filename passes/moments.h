@@ -10,6 +10,6 @@ typedef struct qn_moments {
 } qn_moments;
 
 /* Runs the graph over the samples, with progress of that stage, and adds to m, by value id. */
-qn_status qn_moments_read(qn_graph *g, qn_samples *samples, const char *stage, qn_arena *a, qn_moments *m);
+qn_status qn_moments_read(qn_graph *g, qn_samples *samples, const char *stage, qn_moments *m);
 
 #endif

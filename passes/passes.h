@@ -12,6 +12,7 @@ qn_status qn_pass_canonicalize(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_linear(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_tag(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_widths(qn_graph *g, qn_pass_env *env);
+qn_status qn_pass_equalize(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_calibrate(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_balance(qn_graph *g, qn_pass_env *env);
 qn_status qn_pass_scales(qn_graph *g, qn_pass_env *env);

@@ -17,6 +17,7 @@ static const struct {
 	{"linear", qn_pass_linear, "products with constants become layers with weights stored [N, K]"},
 	{"tag", qn_pass_tag, "find query, key, value, output, ffn, head, embedding"},
 	{"widths", qn_pass_widths, "give each layer the widths asked for, or the next it can bear"},
+	{"equalize", qn_pass_equalize, "scale channels where that costs nothing, so that weights round better"},
 	{"calibrate", qn_pass_calibrate, "run the samples and gather what layers read"},
 	{"balance", qn_pass_balance, "search the factors between activations and weights, channel by channel"},
 	{"scales", qn_pass_scales, "choose scales and zero points of activations"},

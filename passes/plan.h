@@ -73,6 +73,8 @@ typedef struct qn_layer {
 	const qn_tensor *ready_bias;   /* f32 [n]: replaces the bias (or is one where there was none) */
 	const char *rounding;      /* "gptq" or "importance" where samples rounded the weight; NULL: it was rounded plainly */
 	const char *rounding_note; /* why plainly though samples were to, or what the targets of gptq lack; NULL: nothing to say */
+	const float *equalized;  /* [k]: the tensor that it reads was divided and the weight multiplied by it, channel by channel, ahead of all other passes that
+				  * quantize; NULL: it was not. Loaded from an allocation or chosen by the pass equalize */
 	const float *divided;    /* [n]: the result was divided by it, channel by channel, for the layers that read it; NULL: it was not */
 	const int64_t *order;    /* [n]: channel i of the result is channel order[i] of the float graph's; NULL: the order is the same */
 	qn_value *joined;        /* of a layer that was split by rows (node NULL): its parts' results in order */
@@ -96,12 +98,24 @@ typedef struct qn_attention {
 	bool position_bias; /* learned numbers are added to the scores */
 } qn_attention;
 
+/* A tensor whose channels could be scaled for the layers that read it, and what came of it. */
+typedef struct qn_equalization {
+	const char *tensor; /* ONNX name */
+	const char *source; /* ONNX node that makes its channels: a norm, or a linear layer */
+	size_t layers;      /* that read it */
+	const char *why;    /* it stays as it is; NULL: the factors are folded */
+	double error;       /* squared rounding error of the layers with the best factors, over that without; NAN: not measured */
+} qn_equalization;
+
 struct qn_plan {
 	qn_arena *arena;
 	qn_layer *layers; /* in graph order */
 	size_t n, cap;
 	qn_attention *attentions; /* in graph order */
 	size_t n_attentions, cap_attentions;
+	qn_equalization *equalizations; /* by the pass equalize */
+	size_t n_equalizations, cap_equalizations;
+	bool equalization_done; /* factors are chosen, also where there are none */
 	const quern_config *config;
 	uint64_t other_bytes;    /* biases, gains, tables: stored as they are */
 	const char *file;        /* the model's file name without its folder */

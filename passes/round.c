@@ -53,7 +53,7 @@ static qn_status importance(qn_graph *g, qn_pass_env *env)
 		m[l->node->in[0]->id].sum = QN_NEW(env->scratch, double, l->k);
 		m[l->node->in[0]->id].square = QN_NEW(env->scratch, double, l->k);
 	}
-	QN_TRY(qn_moments_read(g, env->samples, "importance", env->scratch, m));
+	QN_TRY(qn_moments_read(g, env->samples, "importance", m));
 	for (size_t i = 0; i < p->n; i++) {
 		qn_layer *l = &p->layers[i];
 		if (!l->rounding || !m[l->node->in[0]->id].rows)

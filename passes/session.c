@@ -11,6 +11,7 @@
 #include "passes/report/report.h"
 #include "passes/result_files.h"
 
+#include <math.h>
 #include <quern/quern.h>
 #include <stdlib.h>
 
@@ -44,7 +45,7 @@ void quern_set_threads(quern_context *c, int threads) { c->ctx.threads = threads
 const char *quern_message(const quern_context *c) { return c->ctx.message; }
 
 /* Loading ends where nothing but the file and the configuration is needed; compiling goes on from here. */
-static const char LAST_OF_LOAD[] = "widths", AFTER_LOAD[] = "calibrate";
+static const char LAST_OF_LOAD[] = "widths", AFTER_LOAD[] = "equalize";
 
 static qn_status bind_symbols(qn_graph *g, const quern_config *c)
 {
@@ -196,6 +197,14 @@ void quern_model_attention(const quern_model *m, size_t i, quern_attention *out)
 	static const char *const masks[] = {"none", "added", "where", "both"};
 	const qn_attention *a = &m->plan.attentions[i];
 	*out = (quern_attention){a->name, a->block, a->cross, a->heads, a->rotary, masks[a->mask_added + 2 * a->mask_where], a->position_bias};
+}
+
+size_t quern_model_equalizations(const quern_model *m) { return m->plan.n_equalizations; }
+
+void quern_model_equalization(const quern_model *m, size_t i, quern_equalization *out)
+{
+	const qn_equalization *e = &m->plan.equalizations[i];
+	*out = (quern_equalization){e->tensor, e->source, e->layers, e->why, isnan(e->error) ? -1 : e->error};
 }
 
 uint64_t quern_model_other_bytes(const quern_model *m) { return m->plan.other_bytes; }

@@ -57,5 +57,8 @@ QUERN_API quern_status quern_config_set_symbol(quern_config *config, const char 
 /* What cannot be done as asked is an error instead of a wider form. */
 QUERN_API void quern_config_strict(quern_config *config, bool strict);
 QUERN_API void quern_config_dynamic_activations(quern_config *config, bool on);
+/* Channels are scaled between norms or linear layers and the layers that read them, where that costs nothing and lowers rounding errors (docs/rounding.md). Off
+ * by default. */
+QUERN_API void quern_config_equalize(quern_config *config, bool on);
 
 #endif

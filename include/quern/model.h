@@ -74,6 +74,17 @@ typedef struct quern_attention {
 
 QUERN_API size_t quern_model_attentions(const quern_model *model);
 QUERN_API void quern_model_attention(const quern_model *model, size_t i, quern_attention *out);
+/* A tensor whose channels could be scaled for the layers that read it (quern_config_equalize), and what came of it. Known once the model is compiled. */
+typedef struct quern_equalization {
+	const char *tensor; /* ONNX name */
+	const char *source; /* ONNX node that makes its channels: a norm, or a linear layer */
+	size_t layers;      /* that read it; 0 where the channels of the source come to no such tensor */
+	const char *why;    /* it stays as it is, NULL where its factors are folded */
+	double error;       /* squared rounding error of those layers with the best factors over that without; negative: not measured */
+} quern_equalization;
+
+QUERN_API size_t quern_model_equalizations(const quern_model *model);
+QUERN_API void quern_model_equalization(const quern_model *model, size_t i, quern_equalization *out);
 /* Bytes of constants that are no layer's weight: biases, gains, tables. */
 QUERN_API uint64_t quern_model_other_bytes(const quern_model *model);
 /* The graph as text, after the named pass ("load", "shapes", ...; NULL: the last). The text lives as long as the model. */

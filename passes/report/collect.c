@@ -280,6 +280,7 @@ static void add_options(qn_report *r, const quern_config *c)
 	r->mode = mode_name(&c->calibration);
 	r->embedding_bits = c->embedding_bits;
 	r->dynamic = c->dynamic_activations;
+	r->equalize = c->equalize;
 	r->strict = c->strict;
 }
 
@@ -300,6 +301,8 @@ qn_status qn_report_collect(qn_report *r, quern_model *m, const quern_evaluation
 	QN_TRY(status);
 	add_options(r, m->config);
 	r->tuning = m->plan.tuning;
+	r->equalizations = m->plan.equalizations;
+	r->n_equalizations = m->plan.n_equalizations;
 	add_bytes(r, m);
 	if (e) {
 		add_run(r, e, measured);

@@ -211,6 +211,14 @@ static void option(qn_text *t, const char *name, const char *value)
 	qn_text_add(t, "</dd></div>");
 }
 
+static const char *equalized(const qn_report *r, qn_arena *a)
+{
+	size_t folded = 0;
+	for (size_t i = 0; i < r->n_equalizations; i++)
+		folded += !r->equalizations[i].why;
+	return qn_arena_printf(a, "%zu of %zu tensors that could be", folded, r->n_equalizations);
+}
+
 static void options(const qn_report *r, qn_text *t)
 {
 	static const char *const methods[] = {"0: one scale a tensor", "1: balanced channels", "2: one scale, zero points", "3: balanced channels, zero points"};
@@ -222,6 +230,8 @@ static void options(const qn_report *r, qn_text *t)
 	option(t, "activations", r->dynamic ? "scales for each row, at run time" : r->act_quantized ? methods[r->method] : "float");
 	if (r->act_quantized && !r->dynamic)
 		option(t, "ranges", r->mode);
+	if (r->n_equalizations)
+		option(t, "equalized", equalized(r, a));
 	option(t, "embedding bits", qn_arena_printf(a, "%d", r->embedding_bits));
 	option(t, "strict", r->strict ? "yes" : "no");
 	qn_text_add(t, "</dl>\n<details><summary>the whole configuration</summary><pre>");

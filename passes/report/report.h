@@ -75,6 +75,9 @@ typedef struct qn_report {
 	size_t samples, samples_given, attributed;
 	double alone, together;     /* output error: the sum over layers alone, and all together; relative squared error a sample */
 	const char *no_share;       /* why shares are not known; NULL where they are */
+	const qn_equalization *equalizations;
+	size_t n_equalizations;
+	bool equalize;
 	const struct qn_tuning *tuning; /* NULL: the widths were not tuned */
 	qn_report_advice *advice;
 	size_t n_advice, cap_advice;

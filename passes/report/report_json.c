@@ -130,6 +130,7 @@ static void head(qn_text *t, const qn_report *r)
 	whole(&p, "method", r->method);
 	string(&p, "mode", r->mode);
 	flag(&p, "dynamicActivations", r->dynamic);
+	flag(&p, "equalize", r->equalize);
 	flag(&p, "strict", r->strict);
 	string(&p, "samples", r->samples_name);
 	qn_text_add(t, "},\n  \"sizes\": {");
@@ -220,6 +221,26 @@ static void tuning(qn_text *t, const qn_tuning *u)
 	qn_text_add(t, "]}");
 }
 
+static void equalizations(qn_text *t, const qn_report *r)
+{
+	if (!r->n_equalizations)
+		return;
+	qn_text_add(t, ",\n  \"equalization\": [");
+	for (size_t i = 0; i < r->n_equalizations; i++) {
+		const qn_equalization *e = &r->equalizations[i];
+		qn_text_add(t, "%s\n    {", i ? "," : "");
+		members o = {t, false};
+		string(&o, "tensor", e->tensor);
+		string(&o, "source", e->source);
+		whole(&o, "layers", (long long)e->layers);
+		flag(&o, "folded", !e->why);
+		number(&o, "error", e->error);
+		string(&o, "why", e->why);
+		qn_text_add(t, "}");
+	}
+	qn_text_add(t, "\n  ]");
+}
+
 static void advice(qn_text *t, const qn_report *r)
 {
 	qn_text_add(t, ",\n  \"advice\": [");
@@ -255,6 +276,7 @@ void qn_report_json(const qn_report *r, qn_text *t)
 	head(t, r);
 	groups(t, r);
 	outputs(t, r);
+	equalizations(t, r);
 	tuning(t, r->tuning);
 	advice(t, r);
 	qn_text_add(t, ",\n  \"layers\": [");

@@ -358,7 +358,12 @@ static void settings_of_all_layers(void **state)
 	assert_int_equal(quern_config_rounding(config, "minmax"), QUERN_OK);
 	assert_int_equal(quern_config_percentile(config, 0.9999), QUERN_OK);
 	quern_config_dynamic_activations(config, true);
+	quern_config_equalize(config, true);
 	loads(text_of(&plan), &p, &f);
+	assert_true(f->equalize); /* the pass that finds the factors has not run */
+	plan.equalization_done = true;
+	loads(text_of(&plan), &p, &f);
+	assert_false(f->equalize);
 	assert_int_equal(f->rounding, QN_ROUND_MINMAX);
 	assert_true(f->percentile == 0.9999);
 	assert_true(f->dynamic_activations);

@@ -360,6 +360,7 @@ static void options_are_written_as_fields(void **state)
 	assert_int_equal(quern_config_mode(config, "histogram-kl"), QUERN_OK);
 	assert_int_equal(quern_config_embedding_bits(config, 8), QUERN_OK);
 	quern_config_dynamic_activations(config, true);
+	quern_config_equalize(config, true);
 	const char *json = written(config);
 	quern_config *again = quern_config_new(ctx);
 	assert_int_equal(quern_config_parse(again, json, "again"), QUERN_OK);
@@ -372,6 +373,7 @@ static void options_are_written_as_fields(void **state)
 	assert_int_equal(again->calibration.hist_search_type, 2);
 	assert_int_equal(again->embedding_bits, 8);
 	assert_true(again->dynamic_activations);
+	assert_true(again->equalize);
 	quern_config_free(again);
 }
 

@@ -1,0 +1,228 @@
+/* path.c - the numbers of a layer's channels go through the graph behind it as far as each step is linear in them. */
+#include "passes/channel_numbers.h"
+#include "passes/equalize/equalize.h"
+
+typedef struct walk {
+	qn_numbers numbers;
+	qn_graph *g;
+	qn_plan *p;
+	const qn_layer *maker;
+	const qn_tensor **of; /* by value id: channels that it is linear in; NULL: in none */
+	qn_equal_path *path;
+} walk;
+
+static const qn_tensor *carried(const walk *w, const qn_value *v)
+{
+	return v ? w->of[v->id] : NULL;
+}
+
+static void stop(walk *w, const char *why)
+{
+	w->path->why = why;
+}
+
+static void stop_at(walk *w, const qn_node *n, const char *why)
+{
+	stop(w, qn_arena_printf(w->p->arena, "'%s' (%s) %s", n->name, n->op->name, why));
+}
+
+static void set(walk *w, const qn_node *n, const qn_value *v, const qn_tensor *t)
+{
+	if (!v || !qn_numbers_any(t))
+		return;
+	w->of[v->id] = t;
+	if (v->is_output)
+		stop(w, qn_arena_printf(w->p->arena, "'%s' is an output of the graph", v->name));
+	else if (v->fact.type != QN_F32)
+		stop_at(w, n, "changes its type");
+}
+
+/* --- steps ------------------------------------------------------------------------------------------------------------ */
+/* The elements of operand `side` that are summed for one of the product have to be of one channel, which is then the product's. */
+static const qn_tensor *through_product(walk *w, const qn_node *n, int side)
+{
+	const qn_tensor *x = carried(w, n->in[side]);
+	qn_tensor *y = qn_numbers_filled(&w->numbers, n->out[0]);
+	if (!y || x->rank < 2 || y->rank < 2)
+		return NULL;
+	int64_t stride[QN_MAX_RANK], like[QN_MAX_RANK], rows = y->dim[y->rank - 2], cols = y->dim[y->rank - 1];
+	int64_t kept = side ? x->dim[x->rank - 1] : x->dim[x->rank - 2], summed = side ? x->dim[x->rank - 2] : x->dim[x->rank - 1];
+	int64_t keep_step = side ? 1 : x->dim[x->rank - 1], sum_step = side ? x->dim[x->rank - 1] : 1;
+	memcpy(like, y->dim, sizeof like);
+	like[y->rank - 2] = x->dim[x->rank - 2];
+	like[y->rank - 1] = x->dim[x->rank - 1];
+	qn_broadcast_strides(x, y->rank, like, stride);
+	const int64_t *from = x->data;
+	int64_t *to = (int64_t *)(uintptr_t)y->data, count = qn_tensor_count(y);
+	if (kept != (side ? cols : rows) || !summed || !count)
+		return NULL;
+	for (int64_t m = 0; m < count / (rows * cols); m++) {
+		int64_t base = 0, rest = m;
+		for (int i = y->rank - 3; i >= 0; i--) {
+			base += rest % y->dim[i] * stride[i];
+			rest /= y->dim[i];
+		}
+		for (int64_t i = 0; i < rows * cols; i++) {
+			const int64_t *at = from + base + (side ? i % cols : i / cols) * keep_step;
+			for (int64_t k = 1; k < summed; k++)
+				if (at[k * sum_step] != at[0])
+					return NULL;
+			to[m * rows * cols + i] = at[0];
+		}
+	}
+	return y;
+}
+
+static bool same_dims(const qn_tensor *t, const qn_value *v)
+{
+	int64_t dim[QN_MAX_RANK];
+	return qn_numbers_shape(&v->fact.shape, dim) && v->fact.shape.rank == t->rank &&
+	       !memcmp(dim, t->dim, (size_t)t->rank * sizeof *dim);
+}
+
+/* Far from the numbers that an operator might put in by itself, as padding does. */
+static const int64_t MARK = INT64_C(1) << 40;
+
+static qn_tensor *marked(walk *w, const qn_tensor *t)
+{
+	qn_tensor *y = qn_tensor_new(w->numbers.a, QN_I64, t->rank, t->dim);
+	int64_t n = qn_tensor_count(t);
+	for (int64_t i = 0; i < n; i++)
+		((int64_t *)(uintptr_t)y->data)[i] = ((const int64_t *)t->data)[i] + MARK;
+	return y;
+}
+
+/* Back from marked numbers; false where something else is among them. */
+static bool unmark(const walk *w, qn_tensor *t)
+{
+	int64_t n = t->type == QN_I64 ? qn_tensor_count(t) : 0, *c = (int64_t *)(uintptr_t)t->data;
+	bool known = t->type == QN_I64;
+	for (int64_t i = 0; i < n; i++) {
+		c[i] -= MARK;
+		known &= c[i] >= QN_NO_CHANNEL && c[i] < w->maker->n;
+	}
+	return known;
+}
+
+static void through_moves(walk *w, const qn_node *n)
+{
+	const qn_tensor **x = QN_NEW(w->numbers.a, const qn_tensor *, n->n_in + 1);
+	for (int i = 0; i < n->n_in; i++) {
+		qn_value *v = n->in[i];
+		const qn_tensor *t = !v                       ? NULL
+				     : carried(w, v)          ? carried(w, v)
+				     : v->fact.type == QN_F32 ? qn_numbers_filled(&w->numbers, v)
+							      : NULL;
+		if (v)
+			x[i] = t ? marked(w, t) : v->is_const ? qn_numbers_constant(&w->numbers, v) : qn_numbers_filled(&w->numbers, v);
+	}
+	qn_tensor *y = w->numbers.failed ? NULL : qn_numbers_run(&w->numbers, n, x);
+	bool known = y != NULL;
+	for (int i = 0; known && i < n->n_out; i++)
+		known = !n->out[i] || unmark(w, &y[i]);
+	for (int i = 0; known && i < n->n_out; i++)
+		if (n->out[i])
+			set(w, n, n->out[i], &y[i]);
+	if (!known)
+		stop_at(w, n, "moves or changes its values in a way that is not understood");
+}
+
+static void step(walk *w, const qn_node *n, int side, int count)
+{
+	const qn_tensor *x = carried(w, n->in[side]), *y;
+	bool scales = (n->op->traits & QN_HOMOGENEOUS) && (side == 0 || qn_node_is(n, "Mul"));
+	if (n->op->hint == QN_HINT_NONE && (n->op->traits & (QN_LAYOUT | QN_KEEPS_WEIGHT | QN_SMALL))) {
+		through_moves(w, n);
+	} else if (count > 1) {
+		w->path->sum = qn_node_is(n, "Add");
+		stop_at(w, n, "reads it twice");
+	} else if (scales && n->n_out == 1) {
+		if (same_dims(x, n->out[0]))
+			set(w, n, n->out[0], x);
+		else
+			stop_at(w, n, "broadcasts it");
+	} else if (qn_node_is(n, "MatMul")) {
+		y = through_product(w, n, side);
+		if (y)
+			set(w, n, n->out[0], y);
+		else
+			stop_at(w, n, "sums over its channels, or over values that are not its own");
+	} else {
+		w->path->sum = qn_node_is(n, "Add") && !n->in[1 - side]->is_const;
+		stop_at(w, n, "is not linear in it");
+	}
+}
+
+static void reach(walk *w, const qn_node *n, int side, int count)
+{
+	const qn_layer *l = qn_plan_find(w->p, n);
+	if (side != 0 || count > 1 || !qn_equal_is_own(w->p, l))
+		stop_at(w, n, "reads it, which is no linear layer with a weight of its own");
+	else if (w->path->x && w->path->x != n->in[0])
+		stop_at(w, n, "reads it by another tensor than layers before");
+	else
+		w->path->x = n->in[0];
+}
+
+/* The channel of each column of x; it has to be one and the same in all rows. */
+static void read_channels(walk *w)
+{
+	const qn_tensor *t = carried(w, w->path->x);
+	int64_t k = t->dim[t->rank - 1], n = qn_tensor_count(t);
+	const int64_t *c = t->data;
+	for (int64_t i = 0; i < n; i++)
+		if (c[i] < 0 || c[i] != c[i % k]) {
+			stop(w, qn_arena_printf(w->p->arena, "'%s' holds other values beside it", w->path->x->name));
+			return;
+		}
+	w->path->channel = QN_NEW(w->p->arena, int64_t, k);
+	memcpy(w->path->channel, c, (size_t)k * sizeof *c);
+}
+
+/* Of a fused weight only the rows of the value. */
+static void keep_value(const qn_layer *l, qn_tensor *t)
+{
+	int64_t *c = (int64_t *)(uintptr_t)t->data, n = qn_tensor_count(t);
+	for (int p = 0; p < l->n_parts; p++)
+		for (int64_t r = 0; l->parts[p].role != QN_ROLE_VALUE && r < l->parts[p].n; r++)
+			for (int64_t i = l->parts[p].rows[r]; i < n; i += l->n)
+				c[i] = QN_NO_CHANNEL;
+}
+
+qn_status qn_equal_follow(qn_graph *g, qn_plan *p, qn_layer *maker, qn_arena *scratch, qn_equal_path *out)
+{
+	*out = (qn_equal_path){0};
+	walk w = {.numbers = {g, scratch, false},
+		.g = g,
+		.p = p,
+		.maker = maker,
+		.of = QN_NEW(scratch, const qn_tensor *, g->n_values),
+		.path = out};
+	qn_value *y = maker->node->out[0];
+	qn_tensor *own = qn_numbers_own(&w.numbers, maker, y);
+	if (own) {
+		keep_value(maker, own);
+		set(&w, maker->node, y, own);
+	} else {
+		stop_at(&w, maker->node, "has a result of unknown size");
+	}
+	for (const qn_node *n = maker->node->next; n && !out->why; n = n->next) {
+		int side = -1, count = 0;
+		for (int i = n->n_in - 1; i >= 0; i--)
+			if (carried(&w, n->in[i])) {
+				side = i;
+				count++;
+			}
+		if (side >= 0 && qn_plan_find(p, n) && n->op->weight_input)
+			reach(&w, n, side, count);
+		else if (side >= 0)
+			step(&w, n, side, count);
+	}
+	if (!out->why && !out->x)
+		stop(&w, "nothing reads it");
+	if (!out->why)
+		read_channels(&w);
+	if (out->why)
+		out->x = NULL;
+	return QUERN_OK;
+}
