@@ -2,8 +2,8 @@
 
 usage: ablation.py QUERN [--model minilm|bytellama|spread ...] [--row TEXT ...]
 
-MiniLM (where models/minilm/model.safetensors is there): mean cosine of the pooled vectors of models/minilm/eval with the float model's. Byte LLaMA: bits per byte of
-models/bytellama/valid.txt, and the mean divergence from the float model in bits per byte. Both are calibrated on their calib/ folders, whose text is not evaluated. spread: the byte
+MiniLM (where models/minilm/model.safetensors is there): mean cosine of the pooled vectors of models/minilm/eval, and of models/minilm/modern, with the float model's. Byte
+LLaMA: bits per byte of models/bytellama/valid.txt, and the mean divergence from the float model in bits per byte. Both are calibrated on their calib/ folders, whose text is not evaluated. spread: the byte
 LLaMA with channels of very different sizes behind its norms, the same function; only where it is asked for.
 """
 import argparse, json, math, pathlib, subprocess, sys, tempfile
@@ -60,15 +60,24 @@ def engine(archive):
 
 class MiniLM:
     model, calib = MODELS / "minilm" / "minilm.onnx", MODELS / "minilm" / "calib"
-    columns = ["MiniLM, cosine"]
+    columns = ["MiniLM, cosine", "text of today"]
+
+    def __init__(self):
+        session = onnxruntime.InferenceSession(str(self.model))
+        self.texts = []
+        for folder in ("eval", "modern"):
+            samples = [dict(np.load(path)) for path in sorted((MODELS / "minilm" / folder).glob("sample_*.npz"))]
+            self.texts.append([(x, session.run(["last_hidden_state"], x)[0].mean(1)[0]) for x in samples])
 
     def measure(self, archive):
-        run, cosines = engine(archive), []
-        for path in sorted((MODELS / "minilm" / "eval").glob("sample_*.npz")):
-            x, want = np.load(path), np.load(path.with_name(path.name.replace("sample", "expected")))["last_hidden_state"]
-            a, b = run.run([x["input_ids"], x["attention_mask"], x["token_type_ids"]])[0].to_numpy().mean(1)[0], want.mean(1)[0]
-            cosines.append(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)))
-        return [f"{np.mean(cosines):.5f}"]
+        run, cells = engine(archive), []
+        for text in self.texts:
+            cosines = []
+            for x, b in text:
+                a = run.run([x["input_ids"], x["attention_mask"], x["token_type_ids"]])[0].to_numpy().mean(1)[0]
+                cosines.append(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)))
+            cells.append(f"{np.mean(cosines):.5f}")
+        return cells
 
 
 class ByteLlama:

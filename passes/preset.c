@@ -7,7 +7,7 @@ const char *const qn_preset_names[QN_PRESET_COUNT] = {"", "small", "balanced", "
 static const int widths[QN_PRESET_COUNT][QN_CONFIG_ROLES + 1] = {
 	[QN_PRESET_NONE] = {4, 4, 4, 4, 4, 4, 16},
 	[QN_PRESET_SMALL] = {4, 4, 4, 4, 4, 4, 4},
-	[QN_PRESET_BALANCED] = {4, 8, 8, 4, 4, 8, 8},
+	[QN_PRESET_BALANCED] = {4, 4, 8, 8, 4, 8, 8},
 	[QN_PRESET_ACCURATE] = {8, 8, 8, 8, 8, 8, 8},
 };
 

@@ -7,14 +7,32 @@
 #include "passes/moments.h"
 #include "passes/passes.h"
 
-/* --- importance: the mean square of each input channel weighs the error of its column, the mean makes the bias good -------- */
-/* bias + (w - q) mean(x): the mean of the result stays what it was. */
+/* --- importance: moments of each input channel weigh the error of its column, the mean makes the bias good -------------- */
+/* Of the mean error the bias makes good this share: all of it would fit the samples, and other inputs have other means. */
+static const double SHARE = 0.5;
+/* Added to each weight, in parts of their mean: a channel that is quiet in the samples may not be so elsewhere. */
+static const double UNIFORM = 0.1;
+
+/* What an error of column k costs in the mean square, when the bias makes good SHARE of its mean. */
+static void weigh_columns(const qn_moments *m, int64_t k, float *weight)
+{
+	double mean = 0, left = 1 - (1 - SHARE) * (1 - SHARE);
+	for (int64_t i = 0; i < k; i++) {
+		double x = m->sum[i] / (double)m->rows, w = m->square[i] / (double)m->rows - left * x * x;
+		weight[i] = (float)(w > 0 ? w : 0);
+		mean += (double)weight[i] / (double)k;
+	}
+	for (int64_t i = 0; i < k; i++)
+		weight[i] += (float)(UNIFORM * mean);
+}
+
+/* bias + SHARE (w - q) mean(x) */
 static void keep_mean(const float *w, const float *q, const float *bias, const qn_moments *m, int64_t n, int64_t k, float *out)
 {
 	for (int64_t r = 0; r < n; r++) {
 		double s = bias ? (double)bias[r] : 0;
 		for (int64_t i = 0; i < k; i++)
-			s += ((double)w[r * k + i] - (double)q[r * k + i]) * (m->sum[i] / (double)m->rows);
+			s += SHARE * ((double)w[r * k + i] - (double)q[r * k + i]) * (m->sum[i] / (double)m->rows);
 		out[r] = (float)s;
 	}
 }
@@ -26,8 +44,7 @@ static qn_status round_by_importance(qn_graph *g, qn_plan *p, qn_layer *l, const
 	if (qn_node_has_in(l->node, 2))
 		QN_TRY(qn_graph_load(g, l->node->in[2], a, &bt));
 	float *weight = QN_NEW(a, float, l->k), *q = QN_NEW(a, float, l->n *l->k);
-	for (int64_t k = 0; k < l->k; k++)
-		weight[k] = (float)(m->square[k] / (double)m->rows);
+	weigh_columns(m, l->k, weight);
 	int64_t dim[] = {l->n, l->k};
 	qn_tensor *stored = qn_tensor_new(p->arena, QN_Q4_0, 2, dim), *bias = qn_tensor_new(p->arena, QN_F32, 1, dim);
 	uint8_t *blocks = (uint8_t *)(uintptr_t)stored->data;
