@@ -140,12 +140,22 @@ static void activations(const qn_report *r, qn_text *t)
 	end_section(t);
 }
 
+/* No choice of weights has more error than a smaller one, so what is more is that of activations. */
+static bool activations_add(const qn_tuning *u)
+{
+	const qn_curve_point *smaller = NULL;
+	for (size_t i = 0; i < u->n && u->points[i].bytes <= u->chosen.bytes; i++)
+		smaller = &u->points[i];
+	return smaller && u->chosen.error > smaller->error;
+}
+
 static void curve(const qn_report *r, qn_text *t)
 {
 	qn_text chart = {.arena = t->arena};
 	if (!qn_chart_curve(r, &chart))
 		return;
-	title_of_section(t, "Size against error", qn_arena_printf(t->arena, "The least error for each size that widths by layer can have, as the tuning found it on %zu samples. The ring is the choice.", r->tuning->samples));
+	title_of_section(t, "Size against error", qn_arena_printf(t->arena, "The least error for each size that widths by layer can have, as the tuning found it on %zu samples. The ring is the choice%s.", r->tuning->samples,
+		activations_add(r->tuning) ? ", above the curve of the weights by what 8-bit activations add" : ""));
 	qn_text_bytes(t, chart.s, chart.len);
 	end_section(t);
 }
