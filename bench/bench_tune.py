@@ -1,10 +1,12 @@
 """Tuned widths against eleven made by hand, at the same size, in the engine: MiniLM's sentence vectors, all weights rounded by gptq on the 24 samples.
 
-usage: bench_tune.py [--others FOLDER] [BITS ...]      (default 5.0 5.5 7.0)      QUERN: the command
+usage: bench_tune.py [--others FOLDER] [--act | BITS ...]      (default 5.0 5.5 7.0)      QUERN: the command
 
 By hand means by role and by block, as people do it: whole groups of layers get 8 bits in an order, as long as the size allows; the group that no longer fits is taken layer by layer.
 FOLDER has more sentences (.npz), which had no part in any choice here: each allocation is scored on those of them that are neither among the samples nor among the sixteen
 sentences, against onnxruntime's float outputs. The last column is by how much it is better there than the tuned one, sentence by sentence, in mean and standard error.
+
+--act: int8 weights, and activations of 8 bits by role against as many multiply-adds of 8-bit integers where `quern tune --act` puts them.
 """
 import argparse, json, os, pathlib, subprocess, sys, tempfile
 
@@ -86,8 +88,36 @@ def other_sentences(folder):
     return found
 
 
+BY_ROLE = {"query, key, value": ("query", "key", "value"), "all of attention": ("query", "key", "value", "output"), "feed-forward": ("ffn",)}
+
+
+def activations(folder, quern, score):
+    """Rows of activations by role, each with the tuned ones of as many products."""
+    allocation, found = folder / "v.json", folder / "curve.json"
+
+    def tune(*flags):
+        quern("tune", MODEL, "-o", allocation, "--bits", "8", "--act", "--max-bits", "9", "--calib", SAMPLES, "--state", folder / "acts", "--curve", found, *flags)
+        return json.loads(found.read_text())
+
+    r = tune()
+    units = [u for u in r["layers"] if "products" in u]
+    total, of_weights = sum(u["products"] for u in units), r["tuning"]["chosen"]["error"] - r["activations"]["error"]
+    print("\n| 8-bit activations | multiply-adds in 8-bit integers | 16 sentences | others | better than tuned by |\n| --- | --- | --- | --- | --- |", flush=True)
+    for what, roles in BY_ROLE.items():
+        narrow = sum(u["products"] for u in units if u["role"] in roles)
+        error = [e for products, e in r["activations"]["frontier"] if products <= 2 * total - narrow][-1]
+        tuned = tune("--act-share", error / of_weights * (1 + 1e-9))["activations"]["narrow"]
+        reference = score("--load-bits", allocation)
+        widths = ",".join(f"{role}={8 if role in roles else 16}" for role in ("query", "key", "value", "output", "ffn"))
+        by_hand = score("--bits", "8", "--act-bits", widths)
+        gain = by_hand[1] - reference[1]
+        print(f"| tuned | {tuned / total:.0%} | {reference[0]:.5f} | {reference[1].mean():.5f} | |")
+        print(f"| {what} | {narrow / total:.0%} | {by_hand[0]:.5f} | {by_hand[1].mean():.5f} | {1e5 * gain.mean():+.1f} ± {1e5 * gain.std() / len(gain) ** 0.5:.1f} e-5 |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--act", action="store_true")
     parser.add_argument("bits", nargs="*", type=float, default=[5.0, 5.5, 7.0])
     parser.add_argument("--others", type=pathlib.Path, default=SHARED / "minilm" / "calib256")
     args = parser.parse_args()
@@ -97,12 +127,13 @@ def main():
         folder = pathlib.Path(name)
         allocation, archive = folder / "a.json", folder / "a.nnef.tgz"
 
-        def score(made):
-            allocation.write_text(json.dumps(made))
-            quern("compile", MODEL, "-o", archive, "--load-bits", allocation, "--calib", SAMPLES, "--rounding", "gptq")
+        def score(*flags):
+            quern("compile", MODEL, "-o", archive, "--calib", SAMPLES, "--rounding", "gptq", *flags)
             return pooled(engine, archive), np.array([cosine(engine.run(archive, feeds)[0].mean(1), exact) for feeds, exact in others])
 
-        for bits in args.bits:
+        if args.act:
+            activations(folder, quern, score)
+        for bits in [] if args.act else args.bits:
             allocation.unlink(missing_ok=True)
             quern("tune", MODEL, "-o", allocation, "--calib", SAMPLES, "--max-bits", bits, "--state", folder / "state")
             tuned = json.loads(allocation.read_text())
@@ -111,7 +142,8 @@ def main():
             rows, reference = {"tuned": tuned, **{hand: by_hand(tuned, order, int(bits * weights / 8)) for hand, order in HANDS.items()}}, None
             for what, made in rows.items():
                 wide = sum(l["weightBits"] == 8 for l in made["layers"])
-                few, many = score(made)
+                allocation.write_text(json.dumps(made))
+                few, many = score("--load-bits", allocation)
                 reference = many if reference is None else reference
                 gain = many - reference
                 print(f"| {what} | {wide} | {few:.5f} | {many.mean():.5f} | {1e5 * gain.mean():+.1f} ± {1e5 * gain.std() / len(others) ** 0.5:.1f} e-5 |", flush=True)
