@@ -97,19 +97,22 @@ static qn_status prepare(qn_tuner *t)
 }
 
 /* --- the result --------------------------------------------------------------------------------------------------------------- */
-static bool quantizes_activations(const quern_model *m)
+/* Whether the allocation is to hold what only a compile finds: scales of activations, factors between channels. */
+static bool needs_compiling(const quern_model *m)
 {
+	if (m->config->equalize)
+		return true;
 	for (size_t i = 0; i < m->plan.n; i++)
 		if (m->plan.layers[i].act_bits <= QN_MOST_ACT_BITS)
 			return true;
 	return false;
 }
 
-/* What a report shows, and the scales of activations, are those of the compiled model. Else it is left to whoever compiles. */
+/* What a report shows is of the compiled model too. Else compiling is left to whoever loads the allocation. */
 static qn_status realise(qn_tuner *t, qn_report **report)
 {
 	*report = NULL;
-	if (!t->config->report_path && !quantizes_activations(t->model))
+	if (!t->config->report_path && !needs_compiling(t->model))
 		return QUERN_OK;
 	QN_TRY(qn_realise(t, &t->realised));
 	t->realised->plan.tuning = t->model->plan.tuning;
@@ -123,7 +126,7 @@ static qn_status write_files(qn_tuner *t, quern_tuning *r)
 	t->model->plan.tuning = &r->tuning;
 	QN_TRY(qn_units_apply(t, t->model));
 	QN_TRY(realise(t, &report));
-	const quern_model *m = quantizes_activations(t->model) ? t->realised : t->model;
+	const quern_model *m = needs_compiling(t->model) ? t->realised : t->model;
 	QN_TRY(qn_model_save_bits(m, t->a, &allocation));
 	QN_TRY(qn_report_save(t->model, t->a, report, NULL, 0, &written));
 	if (t->options->curve)

@@ -82,6 +82,8 @@ a = c["activations"]
 print("limit", a["error"] <= a["limit"], "frontier", all(x[0] < y[0] and x[1] > y[1] for x, y in zip(a["frontier"], a["frontier"][1:])), a["exact"])
 print("narrow", a["narrow"] == sum(u["products"] for u in c["layers"] if u.get("actBits") == 8), "chosen", abs(c["tuning"]["chosen"]["error"] - a["error"] - a["limit"]) < 1e-12)
 END
+$act -o equal.json --max-bits 5.2 --equalize --state equal > /dev/null; $act -o uneven.json --max-bits 5.2 > /dev/null
+quern compile $m -o with.nnef.tar --load-bits uneven.json --calib good.npz --equalize --quiet > /dev/null; quern compile $m -o without.nnef.tar --load-bits equal.json --quiet > /dev/null; cmp with.nnef.tar without.nnef.tar && echo "same factors"
 rm -f *.nnef.tar
 tail -1 first | cut -c 1-8
 ls
