@@ -14,11 +14,11 @@ static int64_t symbol_size(void *user, const char *text)
 
 bool qn_numbers_shape(const qn_shape *s, int64_t *dim)
 {
-	for (int i = 0; i < s->rank; i++)
-		if (qn_dim_is_const(s->dim[i]))
-			dim[i] = s->dim[i].k;
-		else if (!qn_dim_eval(s->dim[i], symbol_size, NULL, &dim[i]))
+	for (int i = 0; i < s->rank; i++) {
+		dim[i] = s->dim[i].k;
+		if (!qn_dim_is_const(s->dim[i]) && (!qn_dim_eval(s->dim[i], symbol_size, NULL, &dim[i]) || dim[i] < 0))
 			return false;
+	}
 	return s->rank >= 0;
 }
 

@@ -14,6 +14,7 @@ typedef struct qn_numbers {
 	bool failed; /* a size or a constant is not known */
 } qn_numbers;
 
+/* The sizes; false where they are not known, or no sizes when symbols are 2. */
 bool qn_numbers_shape(const qn_shape *s, int64_t *dim);
 /* An i64 tensor of the value's shape without a channel in it. */
 qn_tensor *qn_numbers_filled(qn_numbers *c, const qn_value *v);

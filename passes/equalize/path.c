@@ -38,6 +38,31 @@ static void set(walk *w, const qn_node *n, const qn_value *v, const qn_tensor *t
 }
 
 /* --- steps ------------------------------------------------------------------------------------------------------------ */
+/* An operand of a product by its matrices: what is kept of it in the product's rows (or columns), and what is summed over. */
+typedef struct operand {
+	const int64_t *from;
+	int64_t kept, summed, keep_step, sum_step;
+} operand;
+
+static operand operand_of(const qn_tensor *x, int side)
+{
+	int64_t rows = x->dim[x->rank - 2], cols = x->dim[x->rank - 1];
+	return side ? (operand){x->data, cols, rows, 1, cols} : (operand){x->data, rows, cols, cols, 1};
+}
+
+/* The channel that is kept at each place of a matrix; false where different ones are summed. */
+static bool summed_channels(const operand *o, int64_t base, int64_t *channel)
+{
+	for (int64_t i = 0; i < o->kept; i++) {
+		const int64_t *at = o->from + base + i * o->keep_step;
+		for (int64_t k = 1; k < o->summed; k++)
+			if (at[k * o->sum_step] != at[0])
+				return false;
+		channel[i] = at[0];
+	}
+	return true;
+}
+
 /* The elements of operand `side` that are summed for one of the product have to be of one channel, which is then the product's. */
 static const qn_tensor *through_product(walk *w, const qn_node *n, int side)
 {
@@ -46,15 +71,13 @@ static const qn_tensor *through_product(walk *w, const qn_node *n, int side)
 	if (!y || x->rank < 2 || y->rank < 2)
 		return NULL;
 	int64_t stride[QN_MAX_RANK], like[QN_MAX_RANK], rows = y->dim[y->rank - 2], cols = y->dim[y->rank - 1];
-	int64_t kept = side ? x->dim[x->rank - 1] : x->dim[x->rank - 2], summed = side ? x->dim[x->rank - 2] : x->dim[x->rank - 1];
-	int64_t keep_step = side ? 1 : x->dim[x->rank - 1], sum_step = side ? x->dim[x->rank - 1] : 1;
 	memcpy(like, y->dim, sizeof like);
 	like[y->rank - 2] = x->dim[x->rank - 2];
 	like[y->rank - 1] = x->dim[x->rank - 1];
 	qn_broadcast_strides(x, y->rank, like, stride);
-	const int64_t *from = x->data;
-	int64_t *to = (int64_t *)(uintptr_t)y->data, count = qn_tensor_count(y);
-	if (kept != (side ? cols : rows) || !summed || !count)
+	operand o = operand_of(x, side);
+	int64_t *to = (int64_t *)(uintptr_t)y->data, *channel = QN_NEW(w->numbers.a, int64_t, o.kept), count = qn_tensor_count(y);
+	if (o.kept != (side ? cols : rows) || !o.summed || !count)
 		return NULL;
 	for (int64_t m = 0; m < count / (rows * cols); m++) {
 		int64_t base = 0, rest = m;
@@ -62,13 +85,10 @@ static const qn_tensor *through_product(walk *w, const qn_node *n, int side)
 			base += rest % y->dim[i] * stride[i];
 			rest /= y->dim[i];
 		}
-		for (int64_t i = 0; i < rows * cols; i++) {
-			const int64_t *at = from + base + (side ? i % cols : i / cols) * keep_step;
-			for (int64_t k = 1; k < summed; k++)
-				if (at[k * sum_step] != at[0])
-					return NULL;
-			to[m * rows * cols + i] = at[0];
-		}
+		if (!summed_channels(&o, base, channel))
+			return NULL;
+		for (int64_t i = 0; i < rows * cols; i++)
+			to[m * rows * cols + i] = channel[side ? i % cols : i / cols];
 	}
 	return y;
 }
@@ -92,11 +112,11 @@ static qn_tensor *marked(walk *w, const qn_tensor *t)
 	return y;
 }
 
-/* Back from marked numbers; false where something else is among them. */
+/* Back from marked numbers; false where something else is among them, or nothing at all at the sizes that stand for symbols. */
 static bool unmark(const walk *w, qn_tensor *t)
 {
 	int64_t n = t->type == QN_I64 ? qn_tensor_count(t) : 0, *c = (int64_t *)(uintptr_t)t->data;
-	bool known = t->type == QN_I64;
+	bool known = n > 0;
 	for (int64_t i = 0; i < n; i++) {
 		c[i] -= MARK;
 		known &= c[i] >= QN_NO_CHANNEL && c[i] < w->maker->n;
@@ -104,25 +124,31 @@ static bool unmark(const walk *w, qn_tensor *t)
 	return known;
 }
 
+/* An operand with numbers in the place of its floats; NULL where its content matters and is not known. */
+static const qn_tensor *moved_operand(walk *w, qn_value *v)
+{
+	if (carried(w, v))
+		return marked(w, carried(w, v));
+	if (v->fact.type != QN_F32)
+		return v->is_const ? qn_numbers_constant(&w->numbers, v) : NULL;
+	const qn_tensor *none = qn_numbers_filled(&w->numbers, v);
+	return none ? marked(w, none) : NULL;
+}
+
 static void through_moves(walk *w, const qn_node *n)
 {
 	const qn_tensor **x = QN_NEW(w->numbers.a, const qn_tensor *, n->n_in + 1);
+	bool known = true;
 	for (int i = 0; i < n->n_in; i++) {
-		qn_value *v = n->in[i];
-		const qn_tensor *t = !v                       ? NULL
-				     : carried(w, v)          ? carried(w, v)
-				     : v->fact.type == QN_F32 ? qn_numbers_filled(&w->numbers, v)
-							      : NULL;
-		if (v)
-			x[i] = t ? marked(w, t) : v->is_const ? qn_numbers_constant(&w->numbers, v) : qn_numbers_filled(&w->numbers, v);
+		x[i] = n->in[i] ? moved_operand(w, n->in[i]) : NULL;
+		known &= !n->in[i] || x[i];
 	}
-	qn_tensor *y = w->numbers.failed ? NULL : qn_numbers_run(&w->numbers, n, x);
-	bool known = y != NULL;
+	qn_tensor *y = known && !w->numbers.failed ? qn_numbers_run(&w->numbers, n, x) : NULL;
+	known = y != NULL;
 	for (int i = 0; known && i < n->n_out; i++)
 		known = !n->out[i] || unmark(w, &y[i]);
 	for (int i = 0; known && i < n->n_out; i++)
-		if (n->out[i])
-			set(w, n, n->out[i], &y[i]);
+		set(w, n, n->out[i], &y[i]);
 	if (!known)
 		stop_at(w, n, "moves or changes its values in a way that is not understood");
 }
