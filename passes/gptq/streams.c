@@ -5,7 +5,7 @@
 typedef enum kind { RANDOM, HALF, MIX, CROP } kind;
 /* Order in which copies are made: mostly new ids, for they cover most. */
 static const kind order[] = {RANDOM, HALF, RANDOM, MIX, RANDOM, HALF, CROP};
-enum { TOKENS_WANTED = 5400, MOST_COPIES = 14 };
+enum { TOKENS_WANTED = 8500, MOST_COPIES = 14 };
 
 /* xorshift64*: small, and the same everywhere */
 static uint64_t next(uint64_t *state)
