@@ -5,10 +5,11 @@
 #include <math.h>
 
 /* 1 where a channel does not come to x. */
-static void divide_maker_by(qn_plan *p, qn_equal_group *e)
+static void divide_source_by(qn_plan *p, qn_equal_group *e)
 {
-	float *t = QN_NEW(p->arena, float, e->maker->n);
-	for (int64_t i = 0; i < e->maker->n; i++)
+	int64_t n = qn_equal_channels(e);
+	float *t = QN_NEW(p->arena, float, n);
+	for (int64_t i = 0; i < n; i++)
 		t[i] = 1;
 	for (int64_t k = 0; k < e->k; k++)
 		t[e->channel[k]] = e->s[k];
@@ -51,10 +52,9 @@ qn_status qn_equal_apply(qn_graph *g, qn_plan *p, qn_equal_group *e, qn_arena *a
 	*undo = NULL;
 	qn_equal_undo *u = remember(e, a);
 	QN_TRY(columns_fit(g, e, &fit));
-	if (e->maker)
-		divide_maker_by(p, e);
+	divide_source_by(p, e);
 	if (fit && e->norm)
-		QN_TRY(qn_fold_into_norm(g, e->norm, e->s, e->k, &done));
+		QN_TRY(qn_fold_into_norm(g, e->norm, e->t, qn_equal_channels(e), &done));
 	if (fit && e->maker)
 		QN_TRY(qn_fold_into_rows(g, e->maker, e->t, &done));
 	if (!done) {

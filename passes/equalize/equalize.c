@@ -38,6 +38,16 @@ static qn_equal_group *group_of(equalizer *q, const qn_value *x)
 	return NULL;
 }
 
+/* x is the norm's result itself. */
+static void take_norm(equalizer *q, qn_equal_group *e, qn_node *norm)
+{
+	int64_t *same = QN_NEW(q->p->arena, int64_t, e->k);
+	for (int64_t k = 0; k < e->k; k++)
+		same[k] = k;
+	e->norm = norm;
+	e->channel = same;
+}
+
 /* All readers have to be layers that can take the factors. */
 static void add_group(equalizer *q, qn_layer *first)
 {
@@ -45,7 +55,8 @@ static void add_group(equalizer *q, qn_layer *first)
 	QN_GROW(q->env->scratch, q->groups, q->n, q->cap);
 	qn_equal_group *e = &q->groups[q->n++];
 	*e = (qn_equal_group){.x = x, .k = first->k, .error = NAN};
-	e->norm = x->producer && x->producer->out[0] == x && qn_fold_is_norm(x->producer) ? x->producer : NULL;
+	if (x->producer && x->producer->out[0] == x && qn_fold_is_norm(x->producer))
+		take_norm(q, e, x->producer);
 	if (x->is_output)
 		e->why = "it is an output of the graph";
 	for (size_t i = 0; i < x->n_uses && !e->why; i++) {
@@ -76,20 +87,22 @@ static bool may_make(const qn_layer *l)
 	return l->role != QN_ROLE_QUERY && l->role != QN_ROLE_KEY && l->role != QN_ROLE_HEAD;
 }
 
-static qn_status find_maker(equalizer *q, qn_layer *l)
+/* Where the channels of `from` come to: a norm, or the layer l. */
+static qn_status find_readers(equalizer *q, qn_node *from, qn_layer *l)
 {
 	qn_arena a;
 	qn_arena_init(&a, q->g->ctx);
 	qn_equal_path path;
-	qn_status status = qn_equal_follow(q->g, q->p, l, &a, &path);
+	qn_status status = qn_equal_follow(q->g, q->p, from, &a, &path);
 	qn_arena_release(&a);
 	QN_TRY(status);
 	qn_equal_group *e = path.x ? group_of(q, path.x) : NULL;
 	if (e && !e->norm && !e->maker) {
+		e->norm = l ? NULL : from;
 		e->maker = l;
 		e->channel = path.channel;
 	} else if (!path.x && !path.sum) {
-		note(q, l->node->out[0]->name, l->node, 0, path.why, NAN);
+		note(q, from->out[0]->name, from, 0, path.why, NAN);
 	}
 	return QUERN_OK;
 }
@@ -101,9 +114,12 @@ static qn_status find_groups(equalizer *q)
 		if (qn_equal_is_own(q->p, l) && !group_of(q, l->node->in[0]))
 			add_group(q, l);
 	}
-	for (size_t i = 0; i < q->p->n; i++)
-		if (qn_equal_is_own(q->p, &q->p->layers[i]) && may_make(&q->p->layers[i]))
-			QN_TRY(find_maker(q, &q->p->layers[i]));
+	for (qn_node *n = q->g->first; n; n = n->next) {
+		bool norm = n->out[0] && !n->out[0]->is_const && qn_fold_is_norm(n);
+		qn_layer *l = norm ? NULL : qn_plan_find(q->p, n);
+		if ((norm && !group_of(q, n->out[0])) || (qn_equal_is_own(q->p, l) && may_make(l)))
+			QN_TRY(find_readers(q, n, l));
+	}
 	return QUERN_OK;
 }
 
@@ -138,7 +154,7 @@ static qn_status take_given(equalizer *q, qn_equal_group *e)
 		return QUERN_OK;
 	for (size_t i = 0; i < e->n; i++)
 		same &= e->readers[i]->equalized && !memcmp(e->readers[i]->equalized, s, (size_t)e->k * sizeof *s);
-	float *of = e->maker ? QN_NEW(q->env->scratch, float, e->maker->n) : NULL; /* by the maker's channel */
+	float *of = e->channel ? QN_NEW(q->env->scratch, float, qn_equal_channels(e)) : NULL; /* by the source's channel */
 	for (int64_t k = 0; of && k < e->k; k++)
 		of[e->channel[k]] = s[k];
 	for (int64_t k = 0; of && k < e->k; k++)

@@ -6,7 +6,7 @@ typedef struct walk {
 	qn_numbers numbers;
 	qn_graph *g;
 	qn_plan *p;
-	const qn_layer *maker;
+	int64_t channels;     /* of what is followed */
 	const qn_tensor **of; /* by value id: channels that it is linear in; NULL: in none */
 	qn_equal_path *path;
 } walk;
@@ -119,7 +119,7 @@ static bool unmark(const walk *w, qn_tensor *t)
 	bool known = n > 0;
 	for (int64_t i = 0; i < n; i++) {
 		c[i] -= MARK;
-		known &= c[i] >= QN_NO_CHANNEL && c[i] < w->maker->n;
+		known &= c[i] >= QN_NO_CHANNEL && c[i] < w->channels;
 	}
 	return known;
 }
@@ -205,34 +205,36 @@ static void read_channels(walk *w)
 	memcpy(w->path->channel, c, (size_t)k * sizeof *c);
 }
 
-/* Of a fused weight only the rows of the value. */
-static void keep_value(const qn_layer *l, qn_tensor *t)
+/* The number of its channel in each element; of a fused weight only those of the value. */
+static const qn_tensor *own_numbers(walk *w, const qn_node *from)
 {
+	const qn_value *y = from->out[0];
+	const qn_layer *l = qn_plan_find(w->p, from);
+	int rank = y->fact.shape.rank;
+	qn_tensor *t = rank > 0 && qn_dim_is_const(y->fact.shape.dim[rank - 1]) ? qn_numbers_filled(&w->numbers, y) : NULL;
+	if (!t)
+		return NULL;
 	int64_t *c = (int64_t *)(uintptr_t)t->data, n = qn_tensor_count(t);
-	for (int p = 0; p < l->n_parts; p++)
+	w->channels = t->dim[rank - 1];
+	for (int64_t i = 0; i < n; i++)
+		c[i] = i % w->channels;
+	for (int p = 0; l && p < l->n_parts; p++)
 		for (int64_t r = 0; l->parts[p].role != QN_ROLE_VALUE && r < l->parts[p].n; r++)
 			for (int64_t i = l->parts[p].rows[r]; i < n; i += l->n)
 				c[i] = QN_NO_CHANNEL;
+	return t;
 }
 
-qn_status qn_equal_follow(qn_graph *g, qn_plan *p, qn_layer *maker, qn_arena *scratch, qn_equal_path *out)
+qn_status qn_equal_follow(qn_graph *g, qn_plan *p, const qn_node *from, qn_arena *scratch, qn_equal_path *out)
 {
 	*out = (qn_equal_path){0};
-	walk w = {.numbers = {g, scratch, false},
-		.g = g,
-		.p = p,
-		.maker = maker,
-		.of = QN_NEW(scratch, const qn_tensor *, g->n_values),
-		.path = out};
-	qn_value *y = maker->node->out[0];
-	qn_tensor *own = qn_numbers_own(&w.numbers, maker, y);
-	if (own) {
-		keep_value(maker, own);
-		set(&w, maker->node, y, own);
-	} else {
-		stop_at(&w, maker->node, "has a result of unknown size");
-	}
-	for (const qn_node *n = maker->node->next; n && !out->why; n = n->next) {
+	walk w = {.numbers = {g, scratch, false}, .g = g, .p = p, .of = QN_NEW(scratch, const qn_tensor *, g->n_values), .path = out};
+	const qn_tensor *own = own_numbers(&w, from);
+	if (own)
+		set(&w, from, from->out[0], own);
+	else
+		stop_at(&w, from, "has a result of unknown size");
+	for (const qn_node *n = from->next; n && !out->why; n = n->next) {
 		int side = -1, count = 0;
 		for (int i = n->n_in - 1; i >= 0; i--)
 			if (carried(&w, n->in[i])) {

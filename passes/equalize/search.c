@@ -43,11 +43,14 @@ static qn_status guess_of_norm(search *s)
 {
 	const qn_node *n = s->e->norm;
 	const float *gain = NULL, *bias = NULL;
-	QN_TRY(qn_fold_numbers(s->g, n->in[1], s->e->k, s->a, &gain));
+	int64_t channels = qn_equal_channels(s->e);
+	QN_TRY(qn_fold_numbers(s->g, n->in[1], channels, s->a, &gain));
 	if (qn_node_has_in(n, 2))
-		QN_TRY(qn_fold_numbers(s->g, n->in[2], s->e->k, s->a, &bias));
-	for (int64_t k = 0; k < s->e->k; k++)
-		s->x[k] = (gain ? (double)gain[k] * (double)gain[k] : 1) + (bias ? (double)bias[k] * (double)bias[k] : 0);
+		QN_TRY(qn_fold_numbers(s->g, n->in[2], channels, s->a, &bias));
+	for (int64_t k = 0; k < s->e->k; k++) {
+		double g = gain ? (double)gain[s->e->channel[k]] : 1, b = bias ? (double)bias[s->e->channel[k]] : 0;
+		s->x[k] = g * g + b * b;
+	}
 	return QUERN_OK;
 }
 
@@ -161,15 +164,14 @@ static qn_status error_with(search *s, const float *f, double *error)
 void qn_equal_settle(const qn_equal_group *e, qn_arena *scratch, double *log_s)
 {
 	double mean = 0;
-	if (e->maker) {
-		double *sum = QN_NEW(scratch, double, e->maker->n), *count = QN_NEW(scratch, double, e->maker->n);
-		for (int64_t k = 0; k < e->k; k++) {
-			sum[e->channel[k]] += log_s[k];
-			count[e->channel[k]]++;
-		}
-		for (int64_t k = 0; k < e->k; k++)
-			log_s[k] = sum[e->channel[k]] / count[e->channel[k]];
+	int64_t n = qn_equal_channels(e);
+	double *sum = QN_NEW(scratch, double, n), *count = QN_NEW(scratch, double, n);
+	for (int64_t k = 0; k < e->k; k++) {
+		sum[e->channel[k]] += log_s[k];
+		count[e->channel[k]]++;
 	}
+	for (int64_t k = 0; k < e->k; k++)
+		log_s[k] = sum[e->channel[k]] / count[e->channel[k]];
 	for (int64_t k = 0; k < e->k; k++)
 		mean += log_s[k] / (double)e->k;
 	for (int64_t k = 0; k < e->k; k++)

@@ -77,11 +77,15 @@ static qn_status source_result(qn_graph *g, const qn_equal_group *e, qn_value *c
 	const float *w, *b = NULL;
 	uint64_t state = 1;
 	if (e->norm) {
-		QN_TRY(qn_fold_numbers(g, source[0], e->k, a, &w));
+		int64_t n = qn_equal_channels(e);
+		double *z = QN_NEW(a, double, n);
+		QN_TRY(qn_fold_numbers(g, source[0], n, a, &w));
 		if (source[1])
-			QN_TRY(qn_fold_numbers(g, source[1], e->k, a, &b));
+			QN_TRY(qn_fold_numbers(g, source[1], n, a, &b));
+		for (int64_t i = 0; i < n; i++)
+			z[i] = (double)w[i] * drawn(&state) + (b ? (double)b[i] : 0);
 		for (int64_t k = 0; k < e->k; k++)
-			x[k] = (double)w[k] * drawn(&state) + (b ? (double)b[k] : 0);
+			x[k] = z[e->channel[k]];
 		return QUERN_OK;
 	}
 	QN_TRY(values(g, source[0], a, &w));

@@ -106,6 +106,9 @@ static void equalize(const char *text, const char *spread, size_t expected)
 /* --- what takes factors -------------------------------------------------------------------------------------------------- */
 static const char NORM[] = "input x f32[B,S,64]\n const g f32[64]\n const b f32[64]\n const q f32[64,32]\n const k f32[64,48]\n"
 			   "n = LayerNormalization(x, g, b) axis=-1\n y = MatMul(n, q)\n z = MatMul(n, k)\n output y\n output z\n";
+/* The layer reads the rows of all sequences as one matrix. */
+static const char FLAT[] = "input x f32[B,S,64]\n const g f32[64]\n const b f32[64]\n const q f32[64,32]\n const rows i64[2] = -1 64\n"
+			   "n = LayerNormalization(x, g, b) axis=-1\n m = Reshape(n, rows)\n y = MatMul(m, q)\n output y\n";
 static const char SECOND_READER[] = "input x f32[B,S,64]\n const g f32[64]\n const q f32[64,64]\n n = RMSNormalization(x, g) axis=-1\n"
 				    "y = MatMul(n, q)\n z = Add(y, n)\n output z\n";
 static const char GATED[] =
@@ -127,6 +130,13 @@ static void into_norms(void **state)
 	equalize(NORM, "q", 1);
 	assert_non_null(layer("q")->equalized);
 	assert_ptr_equal(layer("q")->equalized, layer("k")->equalized);
+}
+
+static void norms_behind_a_view(void **state)
+{
+	(void)state;
+	equalize(FLAT, "q", 1);
+	assert_non_null(layer("q")->equalized);
 }
 
 static void a_second_reader_of_the_norm(void **state)
@@ -335,6 +345,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(into_norms, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(norms_behind_a_view, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(a_second_reader_of_the_norm, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(hidden_channels, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(layers_between_two, pass_setup, pass_teardown),
