@@ -4,31 +4,27 @@ bench_calibrate.py PROGRAM MODEL.onnx SAMPLES [THREADS [ROUNDS]]
 PROGRAM is bench_calibrate (cmake --build BUILD --target bench_calibrate). Both read their samples from files within the time. Read the ratio of
 each round; on a busy machine the median says most.
 """
-import glob, os, statistics, subprocess, sys, time
+import statistics, subprocess, sys, time
 
-import numpy as np
-import onnxruntime
+import peer
 
 program, model, folder = sys.argv[1:4]
 threads, rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 2, int(sys.argv[5]) if len(sys.argv) > 5 else 5
-environment = {"GOMP_SPINCOUNT": "1000", **os.environ}  # as the command does
-options = onnxruntime.SessionOptions()
-options.intra_op_num_threads = threads
-session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-files = sorted(f for f in glob.glob(os.path.join(folder, "*.npz")) if not os.path.basename(f).startswith("expected_"))
+session = peer.session(model, threads)
+files = peer.sample_files(folder)
 
 
 def theirs():
     start = time.perf_counter()
     for f in files:
-        session.run(None, {k: v for k, v in np.load(f).items()})
+        session.run(None, peer.read(f))
     return 1e3 * (time.perf_counter() - start) / len(files)
 
 
 theirs()
 rows = []
 for _ in range(rounds):
-    first, second = (float(x) for x in subprocess.check_output([program, model, str(threads), folder], env=environment).split())
+    first, second = (float(x) for x in subprocess.check_output([program, model, str(threads), folder], env=peer.environment).split())
     other = theirs()
     rows.append((first / other, second / other))
     print(f"calibrate {first:.2f} ms, balanced ranges {second:.2f} ms, onnxruntime {other:.2f} ms: {rows[-1][0]:.2f} and {rows[-1][1]:.2f}", flush=True)
