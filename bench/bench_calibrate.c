@@ -22,7 +22,7 @@ static double now(void)
 
 typedef struct second_run {
 	double from, to;
-	size_t samples;
+	size_t first, last; /* samples done at those times */
 } second_run;
 
 static bool note(void *user, const char *stage, size_t done, size_t total)
@@ -32,9 +32,11 @@ static bool note(void *user, const char *stage, size_t done, size_t total)
 	if (strcmp(stage, "ranges") != 0)
 		return true;
 	r->to = now();
-	if (done == 1)
+	if (!r->first) {
 		r->from = r->to;
-	r->samples = done;
+		r->first = done;
+	}
+	r->last = done;
 	return true;
 }
 
@@ -53,7 +55,7 @@ static qn_status bench(qn_ctx *ctx, qn_arena *a, const quern_config *config, cha
 	QN_TRY(qn_pipeline_run(g, &env, "calibrate", "calibrate"));
 	double first = (now() - start) / (double)qn_samples_count(env.samples);
 	QN_TRY(qn_pipeline_run(g, &env, "balance", "balance"));
-	printf("%.3f %.3f\n", first, second.samples > 1 ? (second.to - second.from) / (double)(second.samples - 1) : 0.0);
+	printf("%.3f %.3f\n", first, second.last > second.first ? (second.to - second.from) / (double)(second.last - second.first) : 0.0);
 	return QUERN_OK;
 }
 

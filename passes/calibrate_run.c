@@ -114,15 +114,88 @@ static qn_status blame(run *r, qn_exec *e, const qn_tensor *const *in, qn_arena 
 }
 
 /* --- all samples ------------------------------------------------------------------------------------------------------ */
-static qn_status one(run *r, qn_exec *e, qn_samples *samples, size_t i, qn_arena *a)
+/* Short samples run side by side, so that weights pass through the caches once for all of them; a long one runs alone, for its activations
+ * take the room. Which do follows from the samples in their order. */
+enum { MOST_TOGETHER = 8, INPUT_BYTES = 8 << 10 };
+
+typedef struct group {
+	qn_exec *e[MOST_TOGETHER];
+	const qn_tensor **in[MOST_TOGETHER];
+	int half[MOST_TOGETHER];
+	size_t first, n;
+} group;
+
+static qn_status fill(run *r, group *p, qn_samples *samples, size_t from, qn_arena *a)
 {
-	const qn_tensor **in = QN_NEW(a, const qn_tensor *, r->g->n_inputs + 1);
+	size_t bytes = 0;
+	p->first = from;
+	for (p->n = 0; p->n < MOST_TOGETHER && from + p->n < qn_samples_count(samples) && bytes < INPUT_BYTES; p->n++) {
+		const qn_tensor **in = p->in[p->n] = QN_NEW(a, const qn_tensor *, r->g->n_inputs + 1);
+		QN_TRY(qn_samples_read(samples, from + p->n, a, in));
+		p->half[p->n] = (int)(qn_samples_rank(samples, from + p->n) & 1);
+		for (int i = 0; i < r->g->n_inputs; i++)
+			bytes += qn_tensor_bytes(in[i]);
+	}
+	return QUERN_OK;
+}
+
+static qn_status observe_all(run *r, group *p, qn_calibration *c, qn_value *v, size_t *at)
+{
+	for (size_t i = 0; v && i < p->n; i++) {
+		*at = i;
+		c->half = p->half[i];
+		const qn_tensor *t = qn_exec_value(p->e[i], v);
+		if (t)
+			QN_TRY(observe(r, v, t));
+	}
+	return QUERN_OK;
+}
+
+/* *at: the sample that a failure is of; p->n where it may be any. */
+static qn_status run_together(run *r, group *p, qn_calibration *c, size_t *at)
+{
+	for (*at = 0; *at < p->n; ++*at)
+		QN_TRY(qn_exec_begin(p->e[*at], p->in[*at]));
+	for (int i = 0; i < r->g->n_inputs; i++)
+		QN_TRY(observe_all(r, p, c, r->g->inputs[i], at));
+	for (qn_node *n = r->g->first; n; n = n->next) {
+		if (!qn_exec_needs(n))
+			continue;
+		*at = p->n;
+		QN_TRY(qn_exec_step_many(p->e, p->n, n));
+		for (int i = 0; i < n->n_out; i++)
+			QN_TRY(observe_all(r, p, c, n->out[i], at));
+		for (size_t i = 0; i < p->n; i++)
+			qn_exec_finish(p->e[i], n);
+	}
+	return QUERN_OK;
+}
+
+/* A failed node's sample is found by running each alone. */
+static qn_status explain(run *r, group *p, qn_samples *samples, qn_status status, size_t at, qn_arena *a)
+{
 	qn_tensor *out = QN_NEW(a, qn_tensor, r->g->n_outputs + 1);
-	QN_TRY(qn_samples_read(samples, i, a, in));
-	qn_status status = qn_exec_all(e, in, a, out, observe, r);
-	if (status != QUERN_OK && r->bad)
-		status = blame(r, e, in, a);
-	return status == QUERN_OK ? status : qn_prefix(r->g->ctx, status, "sample '%s'", qn_samples_name(samples, i));
+	if (at < p->n && r->bad)
+		status = blame(r, p->e[at], p->in[at], a);
+	for (size_t i = 0; at == p->n && i < p->n; i++)
+		if (qn_exec_all(p->e[i], p->in[i], a, out, NULL, NULL) != QUERN_OK)
+			at = i;
+	return at < p->n ? qn_prefix(r->g->ctx, status, "sample '%s'", qn_samples_name(samples, p->first + at)) : status;
+}
+
+static qn_status run_group(run *r, group *p, qn_pass_env *env, size_t from)
+{
+	qn_arena a;
+	qn_arena_init(&a, r->g->ctx);
+	qn_status status = fill(r, p, env->samples, from, &a);
+	if (status == QUERN_OK) {
+		size_t at;
+		status = run_together(r, p, env->calibration, &at);
+		if (status != QUERN_OK)
+			status = explain(r, p, env->samples, status, at, &a);
+	}
+	qn_arena_release(&a);
+	return status;
 }
 
 qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, const char *stage, qn_see_fn see, void *user)
@@ -132,16 +205,15 @@ qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, const char *stage, q
 		return QUERN_OK;
 	qn_arena keep;
 	qn_arena_init(&keep, g->ctx);
-	qn_exec *e = qn_exec_new(qn_consts_new(g, &keep), &keep);
+	qn_consts *consts = qn_consts_new(g, &keep);
+	group p = {0};
+	for (size_t i = 0; i < MOST_TOGETHER; i++)
+		p.e[i] = qn_exec_new(consts, &keep);
 	size_t n = qn_samples_count(env->samples);
 	qn_status status = QUERN_OK;
-	for (size_t i = 0; i < n && status == QUERN_OK; i++) {
-		qn_arena a;
-		qn_arena_init(&a, g->ctx);
-		env->calibration->half = (int)(qn_samples_rank(env->samples, i) & 1);
-		status = one(&r, e, env->samples, i, &a);
-		qn_arena_release(&a);
-		if (status == QUERN_OK && g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, stage, i + 1, n))
+	for (size_t i = 0; i < n && status == QUERN_OK; i += p.n) {
+		status = run_group(&r, &p, env, i);
+		if (status == QUERN_OK && g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, stage, i + p.n, n))
 			status = qn_fail(g->ctx, QUERN_ERR_CANCELLED, "stopped");
 	}
 	qn_arena_release(&keep);
