@@ -9,6 +9,8 @@
 #include "passes/pipeline.h"
 #include "passes/plan.h"
 
+#include <math.h>
+
 static quern_context *context;
 static quern_config *config;
 static qn_plan plan;
@@ -54,6 +56,44 @@ static inline void pass_graph(const char *text)
 	text_graph(text);
 	plan = (qn_plan){.arena = &arena, .config = config};
 	env = (qn_pass_env){.ctx = &ctx, .plan = &plan, .samples = qn_samples_memory(graph, &arena)};
+}
+
+/* [1, rows, width] of values up to 0.3, in every seventh channel up to `loud`. */
+static inline const qn_tensor *drawn_rows(int64_t rows, int64_t width, float loud)
+{
+	int64_t dim[] = {1, rows, width};
+	qn_tensor *t = qn_tensor_new(&arena, QN_F32, 3, dim);
+	for (int64_t i = 0; i < rows * width; i++)
+		((float *)op_data(t))[i] = (float)draw(-1000, 1000) * 1e-3f * (i % width % 7 == 3 ? loud : 0.3f);
+	return t;
+}
+
+static inline void add_sample(const qn_tensor *x)
+{
+	const qn_tensor *in[] = {x};
+	assert_int_equal(qn_samples_add(env.samples, in), QUERN_OK);
+}
+
+/* Relative distance of b from a, L2. */
+static inline double distance(const qn_tensor *a, const qn_tensor *b)
+{
+	double noise = 0, signal = 0;
+	for (int64_t i = 0; i < qn_tensor_count(a); i++) {
+		double d = qn_tensor_get(a, i) - qn_tensor_get(b, i);
+		noise += d * d;
+		signal += qn_tensor_get(a, i) * qn_tensor_get(a, i);
+	}
+	assert_true(signal > 0);
+	return sqrt(noise / signal);
+}
+
+static inline qn_layer *layer(const char *weight)
+{
+	for (size_t i = 0; i < plan.n; i++)
+		if (!strcmp(plan.layers[i].weight, weight))
+			return &plan.layers[i];
+	fail_msg("no layer of '%s'", weight);
+	return NULL;
 }
 
 /* The outputs of the graph as it is now, for its only input. */

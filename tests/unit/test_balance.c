@@ -15,43 +15,15 @@ static void load(const char *text)
 }
 
 /* Inputs in [-1, 1] whose channels have very different sizes. */
-static const qn_tensor *drawn(int64_t rows, int64_t width)
-{
-	int64_t dim[] = {1, rows, width};
-	qn_tensor *t = qn_tensor_new(&arena, QN_F32, 3, dim);
-	for (int64_t i = 0; i < rows * width; i++)
-		((float *)op_data(t))[i] = (float)draw(-1000, 1000) * 1e-3f * (i % width % 7 == 3 ? 20.0f : 0.3f);
-	return t;
-}
+static const qn_tensor *drawn(int64_t rows, int64_t width) { return drawn_rows(rows, width, 20.0f); }
 
 static void add_samples(int n, int64_t width)
 {
-	for (int i = 0; i < n; i++) {
-		const qn_tensor *in[] = {drawn(3 + i * 2, width)};
-		assert_int_equal(qn_samples_add(env.samples, in), QUERN_OK);
-	}
+	for (int i = 0; i < n; i++)
+		add_sample(drawn(3 + i * 2, width));
 }
 
-static void assert_near(const qn_tensor *a, const qn_tensor *b)
-{
-	int64_t n = qn_tensor_count(a);
-	double noise = 0, signal = 0;
-	for (int64_t i = 0; i < n; i++) {
-		double d = qn_tensor_get(a, i) - qn_tensor_get(b, i);
-		noise += d * d;
-		signal += qn_tensor_get(a, i) * qn_tensor_get(a, i);
-	}
-	assert_true(signal > 0 && sqrt(noise / signal) < 1e-5);
-}
-
-static qn_layer *layer(const char *weight)
-{
-	for (size_t i = 0; i < plan.n; i++)
-		if (!strcmp(plan.layers[i].weight, weight))
-			return &plan.layers[i];
-	fail_msg("no layer of '%s'", weight);
-	return NULL;
-}
+static void assert_near(const qn_tensor *a, const qn_tensor *b) { assert_true(distance(a, b) < 1e-5); }
 
 /* --- balancing alone ---------------------------------------------------------------------------------------------- */
 static void float_graph_is_kept(const char *text, int multiplications)

@@ -16,25 +16,9 @@ static void load(const char *text, const char *bits)
 		plan.layers[i].role = plan.layers[i].role == QN_ROLE_HEAD ? QN_ROLE_FFN : plan.layers[i].role;
 }
 
-static const qn_tensor *drawn(int64_t rows, int64_t width)
-{
-	int64_t dim[] = {1, rows, width};
-	qn_tensor *t = qn_tensor_new(&arena, QN_F32, 3, dim);
-	for (int64_t i = 0; i < rows * width; i++)
-		((float *)op_data(t))[i] = (float)draw(-1000, 1000) * 1e-3f * (i % width % 7 == 3 ? 5.0f : 0.3f);
-	return t;
-}
+static const qn_tensor *drawn(int64_t rows, int64_t width) { return drawn_rows(rows, width, 5.0f); }
 
-static void assert_near(const qn_tensor *a, const qn_tensor *b)
-{
-	double noise = 0, signal = 0;
-	for (int64_t i = 0; i < qn_tensor_count(a); i++) {
-		double d = qn_tensor_get(a, i) - qn_tensor_get(b, i);
-		noise += d * d;
-		signal += qn_tensor_get(a, i) * qn_tensor_get(a, i);
-	}
-	assert_true(signal > 0 && sqrt(noise / signal) < 1e-6);
-}
+static void assert_near(const qn_tensor *a, const qn_tensor *b) { assert_true(distance(a, b) < 1e-6); }
 
 /* A constant whose rows differ in size, so that factors are worth it. */
 static void spread_rows(const char *name)
@@ -44,15 +28,6 @@ static void spread_rows(const char *name)
 	int64_t width = t->dim[t->rank - 1];
 	for (int64_t i = 0; i < qn_tensor_count(t); i++)
 		((float *)op_data(t))[i] *= (i / width) % 5 == 2 ? 8.0f : 1.0f;
-}
-
-static qn_layer *layer(const char *weight)
-{
-	for (size_t i = 0; i < plan.n; i++)
-		if (!strcmp(plan.layers[i].weight, weight))
-			return &plan.layers[i];
-	fail_msg("no layer of '%s'", weight);
-	return NULL;
 }
 
 static size_t folded(void)

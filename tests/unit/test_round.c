@@ -14,43 +14,12 @@ static void load(const char *text, const char *bits)
 	passes(NULL, "widths");
 }
 
-static const qn_tensor *drawn(int64_t rows, int64_t width)
-{
-	int64_t dim[] = {1, rows, width};
-	qn_tensor *t = qn_tensor_new(&arena, QN_F32, 3, dim);
-	for (int64_t i = 0; i < rows * width; i++)
-		((float *)op_data(t))[i] = (float)draw(-1000, 1000) * 1e-3f * (i % width % 7 == 3 ? 3.0f : 0.3f);
-	return t;
-}
+static const qn_tensor *drawn(int64_t rows, int64_t width) { return drawn_rows(rows, width, 3.0f); }
 
 static void add_samples(int n, int64_t rows, int64_t width)
 {
-	for (int i = 0; i < n; i++) {
-		const qn_tensor *in[] = {drawn(rows, width)};
-		assert_int_equal(qn_samples_add(env.samples, in), QUERN_OK);
-	}
-}
-
-/* Relative distance of b from a. */
-static double distance(const qn_tensor *a, const qn_tensor *b)
-{
-	double noise = 0, signal = 0;
-	for (int64_t i = 0; i < qn_tensor_count(a); i++) {
-		double d = qn_tensor_get(a, i) - qn_tensor_get(b, i);
-		noise += d * d;
-		signal += qn_tensor_get(a, i) * qn_tensor_get(a, i);
-	}
-	assert_true(signal > 0);
-	return sqrt(noise / signal);
-}
-
-static qn_layer *layer(const char *weight)
-{
-	for (size_t i = 0; i < plan.n; i++)
-		if (!strcmp(plan.layers[i].weight, weight))
-			return &plan.layers[i];
-	fail_msg("no layer of '%s'", weight);
-	return NULL;
+	for (int i = 0; i < n; i++)
+		add_sample(drawn(rows, width));
 }
 
 /* --- hidden channels --------------------------------------------------------------------------------------------------------- */
