@@ -195,6 +195,29 @@ static void about_roleless(qn_report *r)
 			n, 100 * (double)bytes / (double)r->weights_after), qn_arena_printf(r->arena, "--layer %s", quoted(r->arena, qn_arena_printf(r->arena, "%s=8", largest->name))));
 }
 
+/* Widths by role or by hand, of a model with layers enough for a choice: what each layer really costs can be measured. */
+static void about_tuning(qn_report *r)
+{
+	enum { ENOUGH = 4 };
+	double bits = 0, count = 0;
+	size_t layers = 0, narrow = 0;
+	for (size_t i = 0; i < r->n_layers; i++) {
+		const qn_report_layer *l = &r->layers[i];
+		double n = *l->role && strcmp(l->role, "embedding") && l->after ? 1 : 0;
+		for (int k = 0; k < l->rank; k++)
+			n *= (double)l->shape[k];
+		count += n;
+		bits += 8 * (n > 0 ? (double)l->after : 0);
+		layers += n > 0;
+		narrow += n > 0 && l->weight_bits <= 4;
+	}
+	if (r->tuning || !r->executed || layers < ENOUGH || !narrow)
+		return;
+	advise(r, "Find the widths", qn_arena_printf(r->arena, "The widths follow roles, names or a file. `quern tune` measures what each layer costs the outputs and gives the bits to those that need them: with half a bit "
+		"more a weight than now (%.2f)%s. It writes an allocation that --load-bits takes.", bits / count, narrow < layers ? ", or at the present size" : ""), qn_arena_printf(r->arena,
+		"quern tune MODEL.onnx -o WIDTHS.json --max-bits %.1f --calib SAMPLES", floor(bits / count * 10) / 10 + 0.5));
+}
+
 /* Nothing to mend: say where there is room. Of tuned widths the curve says so. */
 static void about_room(qn_report *r)
 {
@@ -214,6 +237,7 @@ void qn_report_advise(qn_report *r)
 	about_samples(r);
 	about_rounding(r);
 	about_damage(r);
+	about_tuning(r);
 	about_outliers(r);
 	about_clipping(r);
 	about_embeddings(r);

@@ -183,6 +183,11 @@ static void advice_follows_figures(void **state)
 	qn_report_advise(&r);
 	assert_non_null(find_advice(&r, "--layer 'it'\\''s/MatMul=8'"));
 	assert_non_null(find_advice(&r, "--rounding gptq"));
+	assert_non_null(find_advice(&r, "quern tune MODEL.onnx"));
+	r = make_report(true);
+	r.tuning = &(qn_tuning){0};
+	qn_report_advise(&r);
+	assert_null(find_advice(&r, "quern tune"));
 }
 
 int main(void)
