@@ -7,19 +7,30 @@
 #include "passes/moments.h"
 #include "passes/passes.h"
 
+#include <math.h>
+
 /* --- importance: moments of each input channel weigh the error of its column, the mean makes the bias good -------------- */
 /* Of the mean error the bias makes good this share: all of it would fit the samples, and other inputs have other means. */
 static const double SHARE = 0.5;
 /* Added to each weight, in parts of their mean: a channel that is quiet in the samples may not be so elsewhere. */
 static const double UNIFORM = 0.1;
 
-/* What an error of column k costs in the mean square, when the bias makes good SHARE of its mean. */
+/* What an error of a column costs in the mean square, when the bias makes good SHARE of its mean. */
+static double cost_of_column(const qn_moments *m, int64_t i)
+{
+	double x = m->sum[i] / (double)m->rows, w = m->square[i] / (double)m->rows - (1 - (1 - SHARE) * (1 - SHARE)) * x * x;
+	return w > 0 ? w : 0;
+}
+
+/* In units of a power of two near the largest, which is exact: the squares of what f32 holds are more than it holds. */
 static void weigh_columns(const qn_moments *m, int64_t k, float *weight)
 {
-	double mean = 0, left = 1 - (1 - SHARE) * (1 - SHARE);
+	double mean = 0, largest = 0;
+	for (int64_t i = 0; i < k; i++)
+		largest = fmax(largest, cost_of_column(m, i));
+	int power = largest > 0 ? ilogb(largest) : 0;
 	for (int64_t i = 0; i < k; i++) {
-		double x = m->sum[i] / (double)m->rows, w = m->square[i] / (double)m->rows - left * x * x;
-		weight[i] = (float)(w > 0 ? w : 0);
+		weight[i] = (float)ldexp(cost_of_column(m, i), -power);
 		mean += (double)weight[i] / (double)k;
 	}
 	for (int64_t i = 0; i < k; i++)

@@ -126,6 +126,18 @@ static void too_few_rows_fall_back(void **state)
 	assert_non_null(layer("a")->rounding_note);
 }
 
+/* Their squares are more than f32 holds. */
+static void large_inputs_are_weighed(void **state)
+{
+	(void)state;
+	load(PLAIN, "*=4");
+	assert_int_equal(quern_config_rounding(config, "importance"), QUERN_OK);
+	add_sample(drawn_rows(40, 64, 1e25f));
+	passes("calibrate", "round");
+	assert_non_null(layer("a")->ready_weight);
+	assert_string_equal(layer("a")->rounding, "importance");
+}
+
 static void eight_bits_take_part(void **state)
 {
 	(void)state;
@@ -157,6 +169,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(only_elementwise_operators_let_an_order_through, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(samples_make_the_error_smaller, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(too_few_rows_fall_back, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(large_inputs_are_weighed, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(eight_bits_take_part, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(the_same_samples_give_the_same_bytes, pass_setup, pass_teardown),
 	};
