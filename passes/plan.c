@@ -134,3 +134,25 @@ bool qn_plan_is_logits(qn_plan *p, const qn_value *v)
 	}
 	return false;
 }
+
+bool qn_plan_logits_tell_all(qn_plan *p, const qn_graph *g)
+{
+	qn_arena scratch;
+	qn_arena_init(&scratch, g->ctx);
+	bool *reaches = QN_NEW(&scratch, bool, g->n_values), all = false;
+	for (int i = 0; i < g->n_outputs; i++)
+		if (qn_plan_is_logits(p, g->outputs[i]))
+			all = reaches[g->outputs[i]->id] = true;
+	for (const qn_node *n = g->last; n; n = n->prev) {
+		bool any = false;
+		for (int i = 0; i < n->n_out; i++)
+			any |= n->out[i] && reaches[n->out[i]->id];
+		for (int i = 0; i < n->n_in && any; i++)
+			if (n->in[i])
+				reaches[n->in[i]->id] = true;
+	}
+	for (size_t i = 0; i < p->n; i++)
+		all &= !p->layers[i].role || reaches[p->layers[i].node->out[0]->id];
+	qn_arena_release(&scratch);
+	return all;
+}

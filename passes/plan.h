@@ -138,6 +138,8 @@ qn_status qn_plan_collect(qn_graph *g, qn_plan *p);
 bool qn_layer_needs_range(const qn_layer *l, const quern_config *c);
 /* Whether a value is a head layer's result but for views. */
 bool qn_plan_is_logits(qn_plan *p, const qn_value *v);
+/* Whether outputs of the graph are logits, and each layer with a role reaches one: then their error alone tells what any layer does. */
+bool qn_plan_logits_tell_all(qn_plan *p, const qn_graph *g);
 qn_layer *qn_plan_find(qn_plan *p, const qn_node *n); /* NULL when the node has no layer */
 
 #endif

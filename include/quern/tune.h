@@ -20,8 +20,8 @@ typedef struct quern_tuning quern_tuning;
 
 /* Gives each layer 4, 8 or 16 bits (those that its weight can have) so that the error of the graph's outputs is least for the size, or the size least for the
  * error. The error of each layer and width is measured: only that layer quantized, all else float, on the calibration samples, which `config` must name. Errors are
- * 1 - cosine (of an output with a vector for each position, half of it as it is and half of its mean over the positions), or, for a size and a model with logits, bits
- * of divergence a row. They are taken to add up; for that model of costs the result is optimal, or
+ * 1 - cosine (of an output with a vector for each position, half of it as it is and half of its mean over the positions), or, for a size and a model with
+ * logits that every layer reaches, bits of divergence a row. They are taken to add up; for that model of costs the result is optimal, or
  * quern_tuning_summary has the gap. Widths that `config` fixes (by role, pins, 16 bits) stay. Rounding: what `config` says, gptq where it says nothing.
  *
  * With `activations`, the layers whose weight got int8 then get activations of 8 bits (one integer product) or 16 (two), so that the products are fewest while the

@@ -39,7 +39,8 @@ qn_measure *qn_measure_new(quern_evaluation *e, qn_arena *a)
 {
 	qn_measure *m = QN_NEW(a, qn_measure, 1);
 	size_t n = e->exact->plan.n;
-	*m = (qn_measure){.e = e, .arena = a, .own = QN_NEW(a, qn_damage, n), .alone = QN_NEW(a, double, n), .error = QN_NEW(a, const qn_tensor *, n)};
+	*m = (qn_measure){.e = e, .arena = a, .own = QN_NEW(a, qn_damage, n), .alone = QN_NEW(a, double, n), .error = QN_NEW(a, const qn_tensor *, n),
+		.logits_alone = qn_plan_logits_tell_all(&e->exact->plan, e->exact->graph)};
 	m->of = QN_NEW(a, qn_eval_item *, e->got->graph->n_values);
 	m->next = QN_NEW(a, qn_eval_item *, e->n);
 	for (size_t i = e->n_outputs; i < e->n; i++) {
@@ -68,19 +69,16 @@ static qn_status see_exact(void *user, const qn_value *v, const qn_tensor *t)
 }
 
 /* --- the error of the outputs ------------------------------------------------------------------------------------------------ */
-/* Relative squared error, summed over the outputs that count: logits where there are any, else all. */
+/* Relative squared error, summed over the outputs that count: logits where they tell of every layer, else all. */
 static double output_error(const qn_measure *m, qn_exec *exact, qn_exec *got, bool compiled, qn_arena *scratch)
 {
 	const quern_evaluation *e = m->e;
-	bool any_logits = false;
-	for (size_t i = 0; i < e->n_outputs; i++)
-		any_logits |= e->items[i].logits;
 	double sum = 0;
 	for (size_t i = 0; i < e->n_outputs; i++) {
 		const qn_eval_item *it = &e->items[i];
 		const qn_tensor *x = qn_exec_value(exact, it->exact), *y = qn_exec_value(got, compiled ? it->got : it->exact);
 		qn_damage d = {0};
-		if ((any_logits && !it->logits) || !x || !y || !qn_dtype_is_float(x->type) || qn_damage_add(&d, scratch, x, y) >= 0)
+		if ((m->logits_alone && !it->logits) || !x || !y || !qn_dtype_is_float(x->type) || qn_damage_add(&d, scratch, x, y) >= 0)
 			continue;
 		sum += d.signal > 0 ? d.noise / d.signal : 0;
 	}

@@ -41,6 +41,7 @@ typedef struct qn_measure {
 	qn_eval_item **next;    /* by item: another */
 	const qn_tensor **error;/* by layer: of the sample at hand */
 	qn_exec *trial;         /* the float graph, for one layer's error at a time */
+	bool logits_alone;      /* other outputs do not count */
 	bool begun;
 } qn_measure;
 

@@ -1,6 +1,8 @@
 /* outputs.c - graph outputs of a run against those of the float graph. */
 #include "passes/tune/tuner.h"
 
+#include <math.h>
+
 /* Whether axis 0 of an output counts the samples that a batch stacks. */
 static bool by_sample(const qn_tuner *t, int output)
 {
@@ -22,6 +24,24 @@ static qn_status count_products(void *user, const qn_value *v, const qn_tensor *
 	return QUERN_OK;
 }
 
+qn_status qn_outputs_usable(const qn_tuner *t, const qn_tensor *exact)
+{
+	const qn_graph *g = t->model->graph;
+	bool any = false;
+	for (int i = 0; i < g->n_outputs; i++) {
+		if (!qn_dtype_is_float(exact[i].type))
+			continue;
+		any = true;
+		int64_t n = qn_tensor_count(&exact[i]);
+		for (int64_t k = 0; k < n; k++)
+			if (isnan(qn_tensor_get(&exact[i], k)))
+				QN_FAIL(t->ctx, QUERN_ERR_NUMERIC, "element %lld of output '%s' is NaN in float: no error can be measured there", (long long)k, g->output_names[i]);
+	}
+	if (!any)
+		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "no output of the model holds floats, so no error can be measured: let it return what its integers are made of");
+	return QUERN_OK;
+}
+
 qn_status qn_outputs_begin(qn_tuner *t)
 {
 	qn_graph *g = t->model->graph;
@@ -36,6 +56,7 @@ qn_status qn_outputs_begin(qn_tuner *t)
 		qn_status status = qn_exec_all(t->streams.batch[b].exact, t->streams.batch[b].inputs, t->a, t->exact[b], count_products, t);
 		if (status != QUERN_OK)
 			return qn_streams_blame(&t->streams, status);
+		QN_TRY(qn_outputs_usable(t, t->exact[b]));
 	}
 	return QUERN_OK;
 }

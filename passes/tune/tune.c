@@ -90,7 +90,7 @@ static qn_status prepare(qn_tuner *t)
 	QN_TRY(qn_streams_open(g, t->samples, 0, t->a, &t->streams));
 	QN_TRY(check_files(t));
 	QN_TRY(qn_outputs_begin(t));
-	t->kl = t->any_logits && !(t->options->min_cosine > 0);
+	t->kl = !(t->options->min_cosine > 0) && qn_plan_logits_tell_all(&t->model->plan, g);
 	const char *key;
 	QN_TRY(key_of(t, &key));
 	return qn_state_open(t, t->state_path, key);

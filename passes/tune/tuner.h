@@ -95,6 +95,8 @@ qn_status qn_measure_units(qn_tuner *t);
 
 /* --- outputs.c: how far outputs are from float */
 qn_status qn_outputs_begin(qn_tuner *t);
+/* Whether errors against the float outputs of a run can be measured; the message says why not. */
+qn_status qn_outputs_usable(const qn_tuner *t, const qn_tensor *exact);
 typedef struct qn_output_sums {
 	double cosines, kl;
 	int64_t samples, rows;

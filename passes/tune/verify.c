@@ -22,6 +22,8 @@ static qn_status read_checks(qn_tuner *t, const char *path, struct qn_checks *c)
 		c->exact[i] = QN_NEW(t->a, qn_tensor, g->n_outputs);
 		QN_TRY(qn_samples_read(samples, i, t->a, c->inputs[i]));
 		qn_status status = qn_exec_all(e, c->inputs[i], t->a, c->exact[i], NULL, NULL);
+		if (status == QUERN_OK)
+			status = qn_outputs_usable(t, c->exact[i]);
 		if (status != QUERN_OK)
 			return qn_prefix(t->ctx, status, "sample '%s'", qn_samples_name(samples, i));
 	}

@@ -185,6 +185,28 @@ def shares_against_the_engine(engine, folder):
             f"report {np.round(got, 4)}, engine {np.round(want, 4)}; all together {r['measured']['errorTogether']:.4g} and {whole:.4g}")
 
 
+def shares_beside_logits(engine, folder):
+    """A layer that leads to another output than the logits has its share of the damage there."""
+    model, sample, rng = folder / "two.onnx", folder / "two.npz", np.random.default_rng(4)
+    names = ["trunk", "logits", "pooled"]
+    inits = [numpy_helper.from_array((rng.standard_normal((64, 64)) / 8).astype(np.float32), f"w{n}") for n in names]
+    nodes = [helper.make_node("MatMul", ["x", "wtrunk"], ["t"], "trunk"), helper.make_node("Relu", ["t"], ["r"], "r"), helper.make_node("MatMul", ["r", "wlogits"], ["y"], "logits"),
+             helper.make_node("MatMul", ["r", "wpooled"], ["p"], "pooled"), helper.make_node("Tanh", ["p"], ["z"], "z")]
+    outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in "yz"]
+    graph = helper.make_graph(nodes, "two", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])], outputs, inits)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), model)
+    x = {"x": rng.standard_normal((40, 64)).astype(np.float32)}
+    np.savez(sample, **x)
+    def run(*narrow):
+        compile_model(model, folder / "two.nnef.tar", *[f for n in names for f in ("--layer", f"{n}={4 if n in narrow else 32}")])
+        return engine.run(folder / "two.nnef.tar", x)
+    exact = run()
+    alone = [sum(rel_l2(a, b) ** 2 for a, b in zip(run(n), exact)) for n in names]
+    compile_model(model, folder / "two.nnef.tar", "--calib", sample, "--report", folder / "two.json")
+    got, want = [l["share"] for l in json.loads((folder / "two.json").read_text())["layers"]], [a / sum(alone) for a in alone]
+    return max(abs(a - b) for a, b in zip(got, want)) < 2e-3, f"report {np.round(got, 4)}, engine {np.round(want, 4)}"
+
+
 def hostile(folder):
     model = folder / "hostile.onnx"
     chain(model, [HOSTILE] * 3)
@@ -270,6 +292,7 @@ def main():
         tally.attempt("byte llama, without samples", lambda: without_samples(folder))
         tally.attempt("byte llama, evaluated", lambda: evaluated(folder))
         tally.attempt("shares of a chain, in the engine", lambda: shares_against_the_engine(engine, folder))
+        tally.attempt("shares beside the logits", lambda: shares_beside_logits(engine, folder))
         tally.attempt("a tuned allocation", lambda: tuned(folder))
         tally.attempt("byte llama, tuned", lambda: tuning(folder))
         tally.attempt("hostile names", lambda: hostile(folder))

@@ -4,8 +4,10 @@ by role of the same size. The byte llama; and MiniLM where its weights are.
 import json, math, pathlib, shutil, signal, subprocess, tempfile, time
 from common import MODELS, SANITIZED, Broken, Engine, Tally, compile_model, need, ort_session, quern, quern_path
 
-need("tract", "onnxruntime", "numpy")
+need("tract", "onnxruntime", "numpy", "onnx")
 import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 LLAMA, CALIB = MODELS / "bytellama" / "model.onnx", MODELS / "bytellama" / "calib"
 MINILM = MODELS / "minilm"
@@ -94,6 +96,44 @@ def llama(tally, engine, folder):
     tally.check(measured <= 5e-5 and 4.5 < least["tuning"]["chosen"]["bits"] < 8, f"a cosine of {1 - measured:.6f} executed at {least['tuning']['chosen']['bits']:.3f} bits")
 
 
+def small(path, nodes, outputs):
+    """Layers of 64 x 64 by the names of their weights, and samples of their input."""
+    rng = np.random.default_rng(5)
+    weights = [numpy_helper.from_array((rng.standard_normal((64, 64)) / 8).astype(np.float32), n) for n in ("up", "down", "out", "pool")]
+    made = [helper.make_node(op, ins.split(), [out], f"{op}_{out}", **attrs) for op, ins, out, attrs in nodes]
+    graph = helper.make_graph(made, "small", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
+                              [helper.make_tensor_value_info(n, t, None) for n, t in outputs], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
+    np.savez(path.with_suffix(".npz"), x=rng.standard_normal((40, 64)).astype(np.float32))
+    return path
+
+
+TRUNK = [("MatMul", "x up", "h", {}), ("Relu", "h", "r", {}), ("MatMul", "r down", "d", {}), ("Add", "d x", "s", {}), ("MatMul", "s out", "logits", {})]
+
+
+def beside_logits(engine, folder):
+    """A layer that leads to another output than the logits costs what it does there: the modelled error is that of the archive."""
+    model = small(folder / "two.onnx", TRUNK + [("MatMul", "s pool", "p", {}), ("Tanh", "p", "pooled", {})], [("logits", TensorProto.FLOAT), ("pooled", TensorProto.FLOAT)])
+    samples = model.with_suffix(".npz")
+    flags = ["--rounding", "mse", "--embedding-bits", "32"]
+    found = tune(folder / "two.json", "--max-bits", "5.6", *flags, model=model, samples=samples)
+    feeds = dict(np.load(samples))
+    compile_model(model, folder / "two.nnef.tar", "--load-bits", folder / "two.json", *flags)
+    exact, got = ort_session(model).run(None, feeds), engine.run(folder / "two.nnef.tar", feeds)
+    error = np.mean([1 - np.vdot(a, b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(map(np.float64, exact), map(np.float64, got))])
+    modelled = found["tuning"]["chosen"]["error"]
+    return found["tuning"]["measure"] == "cosine" and 0.7 < error / modelled < 1.4, f"modelled {modelled:.3e}, in the engine {error:.3e}"
+
+
+def nothing_to_measure(folder):
+    """Outputs that have no error are refused, not taken for exact."""
+    ids = small(folder / "ids.onnx", TRUNK + [("ArgMax", "logits", "ids", {"axis": -1})], [("ids", TensorProto.INT64)])
+    bad = small(folder / "bad.onnx", TRUNK + [("Log", "logits", "y", {})], [("y", TensorProto.FLOAT)])
+    said = [quern("tune", m, "-o", folder / "n.json", "--max-bits", "8", "--calib", m.with_suffix(".npz")) for m in (ids, bad)]
+    good = [d.returncode == 1 and text in d.stderr for d, text in zip(said, ("no output of the model holds floats", "output 'y' is NaN in float"))]
+    return all(good) and not list(folder.glob("n.json*")), f"{good}"
+
+
 def activations(allocation):
     """The part of the multiply-adds that 8-bit integers do."""
     layers = [l for l in json.loads(allocation.read_text())["layers"] if l["role"] != "embedding"]
@@ -129,6 +169,8 @@ def minilm(tally, engine, folder):
 def main():
     tally, engine = Tally(), Engine()
     with tempfile.TemporaryDirectory() as name:
+        tally.attempt("a layer beside the logits", lambda: beside_logits(engine, pathlib.Path(name)))
+        tally.attempt("no output to measure", lambda: nothing_to_measure(pathlib.Path(name)))
         llama(tally, engine, pathlib.Path(name))
         if SANITIZED:
             print("the scores are left to other builds")

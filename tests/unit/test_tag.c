@@ -258,6 +258,22 @@ static void test_embeddings(void **state)
 		"words:embedding places:embedding");
 }
 
+/* Errors of logits are those of every layer only where each leads to logits. */
+static void test_logits_tell_all(void **state)
+{
+	(void)state;
+	static const char ALONE[] = X W("a") W("h") "m = MatMul(x, a)\nr = Relu(m)\nlogits = MatMul(r, h)\nseen = Relu(r)\noutput logits\noutput seen\n";
+	ROLES(ALONE, "a:head h:head");
+	assert_true(qn_plan_logits_tell_all(&plan, graph));
+	op_teardown(state), op_setup(state);
+	ROLES(X W("a") W("h") W("p") "m = MatMul(x, a)\nr = Relu(m)\nlogits = MatMul(r, h)\nq = MatMul(r, p)\npooled = Tanh(q)\noutput logits\noutput pooled\n",
+		"a:head h:head p:head");
+	assert_false(qn_plan_logits_tell_all(&plan, graph));
+	op_teardown(state), op_setup(state);
+	ROLES(X W("a") "m = MatMul(x, a)\nr = Relu(m)\noutput r\n", "a:head");
+	assert_false(qn_plan_logits_tell_all(&plan, graph));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, op_setup, op_teardown)
 
 int main(void)
@@ -266,6 +282,7 @@ int main(void)
 		CASE(test_fused_interleaved), CASE(test_sliced_initializer), CASE(test_cross_attention),
 		CASE(test_repeated_norm_is_no_cross), CASE(test_scores_transposed), CASE(test_learned_query), CASE(test_low_rank),
 		CASE(test_attention_without_softmax), CASE(test_rotary_and_masks), CASE(test_gated_ffn), CASE(test_experts),
-		CASE(test_parallel_branches), CASE(test_tied_head), CASE(test_convolutions), CASE(test_einsum_is_a_layer)};
+		CASE(test_parallel_branches), CASE(test_tied_head), CASE(test_convolutions), CASE(test_einsum_is_a_layer),
+		CASE(test_logits_tell_all)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
