@@ -1,4 +1,5 @@
-/* charts_bits.c - widths as a matrix: a column for each block, a line for each role. What lies outside the blocks follows as a row of tags. */
+/* charts_bits.c - widths as a matrix: a column for each block, a line for each role. A matrix of many lines and few blocks goes on beside itself. What lies
+ * outside the blocks follows as a row of tags. */
 #include "passes/report/html.h"
 
 #include "passes/plan.h"
@@ -6,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEFT = 96, RIGHT = 12, TOP = 24, ROW = 26, MOST_TAGS = 16 };
+enum { LEFT = 96, RIGHT = 12, TOP = 24, ROW = 26, MOST_TAGS = 16, MOST_LINES = 24 };
 static const double WIDTH = 960;
 
 /* A line: a role, and which of its layers within a block. */
@@ -21,7 +22,13 @@ typedef struct matrix {
 	size_t n, cap;
 	int blocks;
 	double cell;
+	size_t lines; /* that stand below each other; the next as many stand to the right of them */
+	double panel; /* width of so many lines, with their names */
 } matrix;
+
+static double left_of(const matrix *m, size_t line) { return LEFT + m->panel * (double)(line / m->lines); }
+
+static double top_of(const matrix *m, size_t line) { return TOP + ROW * (double)(line % m->lines); }
 
 static int order_of(const char *role)
 {
@@ -77,7 +84,7 @@ static void hint(qn_text *t, const qn_report_layer *l)
 static void cell(qn_text *t, const matrix *m, const qn_report_layer *l, size_t line)
 {
 	qn_arena *a = t->arena;
-	double x = LEFT + m->cell * l->block, y = TOP + ROW * (double)line, gap = m->cell > 8 ? 2 : 0.6;
+	double x = left_of(m, line) + m->cell * l->block, y = top_of(m, line), gap = m->cell > 8 ? 2 : 0.6;
 	const char *text = width_text(a, l, true);
 	if (qn_svg_width(text) > m->cell - 4)
 		text = width_text(a, l, false);
@@ -90,25 +97,31 @@ static void cell(qn_text *t, const matrix *m, const qn_report_layer *l, size_t l
 	qn_text_add(t, "</g>\n");
 }
 
-static void headings(qn_text *t, const matrix *m)
+static void number_blocks(qn_text *t, const matrix *m, double left)
 {
 	double free_from = 0;
 	for (int b = 0; b < m->blocks; b++) {
 		const char *text = qn_arena_printf(t->arena, "%d", b);
-		double x = LEFT + m->cell * (b + 0.5) - 1, w = qn_svg_width(text);
+		double x = left + m->cell * (b + 0.5) - 1, w = qn_svg_width(text);
 		if (x - w / 2 < free_from)
 			continue;
 		qn_svg_text(t, x, TOP - 8, "m soft", text);
 		free_from = x + w / 2 + 8;
 	}
-	qn_svg_text(t, LEFT - 10, TOP - 8, "e soft", "block");
+	qn_svg_text(t, left - 10, TOP - 8, "e soft", "block");
+}
+
+static void headings(qn_text *t, const matrix *m)
+{
+	for (size_t i = 0; i < m->n; i += m->lines)
+		number_blocks(t, m, left_of(m, i));
 	for (size_t i = 0; i < m->n; i++) {
 		const lane *l = &m->lanes[i];
 		bool several = l->ordinal > 1 || (i + 1 < m->n && m->lanes[i + 1].ordinal > 1 && !strcmp(m->lanes[i + 1].role, l->role));
 		const char *role = *l->role ? l->role : "no role";
 		const char *text = several ? qn_arena_printf(t->arena, "%s%s %d", l->cross ? "cross " : "", role, l->ordinal) :
 			qn_arena_printf(t->arena, "%s%s", l->cross ? "cross " : "", role);
-		qn_svg_text(t, LEFT - 10, TOP + ROW * (double)i + ROW - 9, "e", text);
+		qn_svg_text(t, left_of(m, i) - 10, top_of(m, i) + ROW - 9, "e", text);
 	}
 }
 
@@ -165,7 +178,11 @@ void qn_chart_bits(const qn_report *r, qn_text *t)
 		qsort(m.lanes, m.n, sizeof *m.lanes, by_order);
 		m.cell = (WIDTH - LEFT - RIGHT) / m.blocks;
 		m.cell = m.cell > 64 ? 64 : m.cell;
-		qn_svg_open(t, WIDTH, TOP + ROW * (double)m.n + 2, "Weight bits by block and role");
+		m.panel = LEFT + m.cell * m.blocks;
+		size_t panels = (size_t)((WIDTH - RIGHT) / m.panel), wanted = (m.n + MOST_LINES - 1) / MOST_LINES;
+		panels = panels < 1 ? 1 : panels < wanted ? panels : wanted;
+		m.lines = (m.n + panels - 1) / panels;
+		qn_svg_open(t, WIDTH, TOP + ROW * (double)m.lines + 2, "Weight bits by block and role");
 		headings(t, &m);
 		for (size_t i = 0; i < r->n_layers; i++)
 			if (r->layers[i].block >= 0)

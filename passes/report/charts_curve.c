@@ -51,10 +51,17 @@ static double nice_step(double span)
 	return span / 6 <= power * 1.5 ? power : span / 6 <= power * 3.5 ? 2 * power : span / 6 <= power * 7.5 ? 5 * power : 10 * power;
 }
 
+/* As many decimals as tell neighbouring marks apart. */
+static const char *mark(qn_arena *a, double value, double step)
+{
+	int decimals = step < 1 ? (int)ceil(-log10(step) - 1e-9) : 0;
+	return qn_figure(a, qn_arena_printf(a, "%%.%df", decimals), value);
+}
+
 static void axes(qn_text *t, const chart *c)
 {
 	qn_arena *a = t->arena;
-	double step = nice_step(c->high - c->low);
+	double step = nice_step(c->high - c->low), unit = c->high < 1e4 ? 1 : c->high < 1e6 ? 1e3 : c->high < 1e9 ? 1e6 : 1e9; /* as qn_figure_bytes */
 	for (double p = c->bottom; p <= c->top + 1e-9; p += 1) {
 		double y = TOP + HEIGHT * (c->top - p) / (c->top - c->bottom);
 		qn_text_add(t, "<path class=\"grid\" d=\"M%d %sH%s\"/>", LEFT, qn_svg_at(a, y), qn_svg_at(a, WIDTH - RIGHT));
@@ -62,10 +69,10 @@ static void axes(qn_text *t, const chart *c)
 	}
 	for (double v = ceil(c->low / step) * step; v <= c->high; v += step) {
 		qn_text_add(t, "<path class=\"grid\" d=\"M%s %dv6\"/>", qn_svg_at(a, x_of(c, v)), TOP + HEIGHT);
-		qn_svg_text(t, x_of(c, v), TOP + HEIGHT + 20, "m soft", qn_figure(a, step < 1e5 ? "%.2f" : "%.6g", v / 1e6));
+		qn_svg_text(t, x_of(c, v), TOP + HEIGHT + 20, "m soft", mark(a, v / unit, step / unit));
 	}
 	qn_svg_text(t, LEFT, TOP - 12, "s strong", strcmp(c->u->measure, "kl") ? "error of the outputs, 1 − cosine" : "divergence of the outputs, bits a row");
-	qn_svg_text(t, WIDTH - RIGHT, TOP + HEIGHT + 38, "e strong", "weights and constants, MB");
+	qn_svg_text(t, WIDTH - RIGHT, TOP + HEIGHT + 38, "e strong", qn_arena_printf(a, "weights and constants, %s", unit < 1e3 ? "B" : unit < 1e6 ? "kB" : unit < 1e9 ? "MB" : "GB"));
 }
 
 static void hint(qn_text *t, const qn_curve_point *p)

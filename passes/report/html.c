@@ -89,7 +89,7 @@ static void tiles(const qn_report *r, qn_text *t)
 	} else {
 		tile(t, "outputs", "–", "not measured: no samples were given");
 	}
-	tile(t, "fell back", qn_arena_printf(a, "%zu", fell), qn_arena_printf(a, "of %zu layers could not have what was asked", r->n_layers));
+	tile(t, "fell back", qn_arena_printf(a, "%zu", fell), qn_arena_printf(a, "of %zu %s could not have what was asked", r->n_layers, r->n_layers == 1 ? "layer" : "layers"));
 	qn_text_add(t, "</div>\n");
 }
 
@@ -124,8 +124,11 @@ static const char *share_caption(const qn_report *r, qn_arena *a)
 		return "Without samples only the weights can be compared. Layers that lose nothing are not drawn.";
 	if (!r->attributed)
 		return qn_arena_printf(a, "Filled: the layer’s result, with the error that its inputs bring. Shares of the damage are not known: %s.", r->no_share ? r->no_share : "there was no sample");
-	const char *doubt = qn_report_adds_up(r) || !(r->alone > 0) ? "" : r->alone > r->together ?
-		" So the layers make up for each other’s errors, as gptq rounds them to, and shares say less." : " So the layers amplify each other’s errors, and shares say less.";
+	bool compensated = false;
+	for (size_t i = 0; i < r->n_layers; i++)
+		compensated |= r->layers[i].rounding && !strcmp(r->layers[i].rounding, "gptq");
+	const char *doubt = qn_report_adds_up(r) || !(r->alone > 0) ? "" : r->alone > r->together ? compensated ?
+		" So the layers make up for each other’s errors, as gptq rounds them to, and shares say less." : " So together the layers err less than one by one, and shares say less." : " So the layers amplify each other’s errors, and shares say less.";
 	return qn_arena_printf(a, "Filled: the layer’s result, with the error that its inputs bring. The share of the damage is the layer’s part of the outputs’ squared error when layers are quantized one at "
 		"a time (%zu %s); alone they add up to %s of the error of all together.%s", r->attributed, r->attributed == 1 ? "sample" : "samples", r->together > 0 ? qn_figure(a, "%.0f %%", 100 * r->alone / r->together) : "none", doubt);
 }
@@ -162,34 +165,10 @@ static void curve(const qn_report *r, qn_text *t)
 
 static void fallbacks(const qn_report *r, qn_text *t)
 {
-	bool any = false;
-	for (size_t i = 0; i < r->n_layers; i++)
-		any |= qn_fell_back(&r->layers[i]);
+	qn_text list = {.arena = t->arena};
+	bool any = qn_report_fallbacks(r, &list);
 	title_of_section(t, "What fell back", any ? "Layers that could not have what was asked, and why." : "Nothing: every layer has what was asked for.");
-	if (any)
-		qn_text_add(t, "<ul class=\"fallbacks\">\n");
-	for (size_t i = 0; i < r->n_layers; i++) {
-		const qn_report_layer *l = &r->layers[i];
-		if (!qn_fell_back(l))
-			continue;
-		qn_text_add(t, "<li><code>");
-		qn_report_html_string(t, l->name);
-		qn_text_add(t, "</code> ");
-		if (l->reason) {
-			qn_text_add(t, "%d bits asked, stored as %s: ", l->weight_bits, l->form);
-			qn_report_html_string(t, l->reason);
-		}
-		if (l->act_reason) {
-			qn_text_add(t, "%sactivations stay float: ", l->reason ? "; " : "");
-			qn_report_html_string(t, l->act_reason);
-		}
-		if (l->rounding_note && !l->rounding) {
-			qn_text_add(t, "%srounded plainly: ", l->reason || l->act_reason ? "; " : "");
-			qn_report_html_string(t, l->rounding_note);
-		}
-		qn_text_add(t, "</li>\n");
-	}
-	qn_text_add(t, "%s", any ? "</ul>\n" : "");
+	qn_text_bytes(t, any ? list.s : "", list.len);
 	end_section(t);
 }
 

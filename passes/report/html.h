@@ -31,6 +31,7 @@ bool qn_chart_errors(const qn_report *r, qn_text *t);      /* charts_errors.c; w
 void qn_chart_worst(const qn_report *r, qn_text *t);       /* charts_worst.c */
 bool qn_chart_activations(const qn_report *r, qn_text *t); /* charts_activations.c; false: there is nothing to draw */
 bool qn_chart_curve(const qn_report *r, qn_text *t);       /* charts_curve.c; false: the widths were not tuned */
+bool qn_report_fallbacks(const qn_report *r, qn_text *t);   /* fallbacks.c; false: there are none */
 void qn_report_table(const qn_report *r, qn_text *t);      /* table.c */
 
 /* Opens an <svg> of that size in a box that scrolls on narrow screens; `label` is read to those who do not see it. */

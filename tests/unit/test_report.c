@@ -10,6 +10,7 @@
 
 #include "passes/json.h"
 #include "passes/report/escape.h"
+#include "passes/report/html.h"
 #include "passes/report/report.h"
 #include "passes/tune/curve.h"
 
@@ -159,6 +160,84 @@ static void odd_reports_are_drawn(void **state)
 		}
 }
 
+static size_t count(const char *text, const char *what)
+{
+	size_t n = 0;
+	for (const char *p = text; (p = strstr(p, what)); p += strlen(what))
+		n++;
+	return n;
+}
+
+/* Only where gptq rounded a layer are smaller errors together its doing. */
+static void gptq_is_named_where_it_was(void **state)
+{
+	(void)state;
+	qn_report r = make_report(true);
+	r.alone = 0.4, r.together = 0.1;
+	for (int gptq = 0; gptq < 2; gptq++) {
+		r.layers[3].rounding = gptq ? "gptq" : NULL;
+		qn_text page = {.arena = &arena};
+		qn_report_html(&r, &page);
+		assert_int_equal(count(page.s, "as gptq rounds them to"), gptq);
+	}
+}
+
+/* Layers of one reason share a line, which names some of them. */
+static void fallbacks_are_grouped(void **state)
+{
+	(void)state;
+	qn_report r = make_report(true);
+	for (int i = 0; i < LAYERS; i++) {
+		r.layers[i].name = qn_arena_printf(&arena, "layer%d", i);
+		r.layers[i].reason = i == 0 ? "lone" : i == 1 ? NULL : "common";
+	}
+	qn_text list = {.arena = &arena};
+	assert_true(qn_report_fallbacks(&r, &list));
+	assert_int_equal(count(list.s, "<li>"), 2);
+	assert_int_equal(count(list.s, "common"), 1);
+	assert_non_null(strstr(list.s, "<code>layer0</code> 4 bits asked, stored as q4_0: lone"));
+	assert_non_null(strstr(list.s, "<code>layer7</code> and 4 more: 4 bits"));
+	assert_null(strstr(list.s, "layer8"));
+}
+
+/* Many lines of one block stand beside each other, in all of the width. */
+static void many_lines_stay_low(void **state)
+{
+	(void)state;
+	qn_report r = make_report(true);
+	r.n_layers = 480;
+	qn_report_layer *layers = QN_NEW(&arena, qn_report_layer, r.n_layers);
+	for (size_t i = 0; i < r.n_layers; i++) {
+		layers[i] = r.layers[1];
+		layers[i].block = 0, layers[i].ordinal = (int)i + 1;
+	}
+	r.layers = layers;
+	qn_text chart = {.arena = &arena};
+	qn_chart_bits(&r, &chart);
+	double width, height;
+	const char *box = strstr(chart.s, "viewBox=\"0 0 ");
+	assert_non_null(box);
+	assert_int_equal(sscanf(box, "viewBox=\"0 0 %lf %lf", &width, &height), 2);
+	assert_true(height < 2600); /* 26 a line: at least five beside each other */
+	assert_int_equal(count(chart.s, "<rect"), r.n_layers);
+	assert_int_equal(count(chart.s, ">ffn 480<"), 1);
+}
+
+/* Marks of the axis of sizes differ, however small the model. */
+static void small_sizes_are_told_apart(void **state)
+{
+	(void)state;
+	static qn_curve_point points[] = {{2560, 4.5, 0.1, NAN, NULL, 0}, {8448, 16, 0.01, NAN, NULL, 0}};
+	static const qn_tuning tuning = {.measure = "cosine", .samples = 2, .chosen = {2560, 4.5, 0.1, NAN, NULL, 0}, .points = points, .n = 2};
+	qn_report r = make_report(true);
+	r.tuning = &tuning;
+	qn_text chart = {.arena = &arena};
+	assert_true(qn_chart_curve(&r, &chart));
+	assert_int_equal(count(chart.s, ">3000<"), 1);
+	assert_int_equal(count(chart.s, ">8000<"), 1);
+	assert_int_equal(count(chart.s, "weights and constants, B<"), 1);
+}
+
 static const qn_report_advice *find_advice(const qn_report *r, const char *flags)
 {
 	for (size_t i = 0; i < r->n_advice; i++)
@@ -198,6 +277,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_not_known_is_left_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_page_holds_the_data, setup, teardown),
 		cmocka_unit_test_setup_teardown(odd_reports_are_drawn, setup, teardown),
+		cmocka_unit_test_setup_teardown(gptq_is_named_where_it_was, setup, teardown),
+		cmocka_unit_test_setup_teardown(fallbacks_are_grouped, setup, teardown),
+		cmocka_unit_test_setup_teardown(many_lines_stay_low, setup, teardown),
+		cmocka_unit_test_setup_teardown(small_sizes_are_told_apart, setup, teardown),
 		cmocka_unit_test_setup_teardown(advice_follows_figures, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
