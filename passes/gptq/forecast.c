@@ -103,6 +103,18 @@ static uint64_t group_bytes(qn_layer **group, size_t n)
 	return factors + weights + chunk;
 }
 
+/* The constants that the graph reads, which stay in memory. */
+static uint64_t constant_bytes(const qn_graph *g)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < g->n_values; i++) {
+		const qn_value *v = g->values[i];
+		if (v && v->is_const && !v->producer && v->n_uses && v->fact.value && v->fact.value->type != QN_DIM)
+			sum += qn_tensor_bytes(v->fact.value);
+	}
+	return sum;
+}
+
 /* --- work ------------------------------------------------------------------------------------------------------------------ */
 static double group_seconds(qn_layer **group, size_t n, double rows, const qn_gptq_settings *o, double per_product, double per_trial)
 {
@@ -144,6 +156,8 @@ qn_gptq_forecast qn_gptq_foretell(qn_plan *plan, const qn_streams *s, const qn_g
 		uint64_t bytes = live[l->node->id] + group_bytes(group, n);
 		f.bytes = bytes > f.bytes ? bytes : f.bytes;
 	}
+	enum { PROGRAM = 40 << 20 }; /* itself, its libraries, OpenBLAS' buffers */
+	f.bytes += constant_bytes(s->g) + PROGRAM;
 	for (size_t i = 0; i < plan->n; i++)
 		f.share[i] /= f.seconds > 0 ? f.seconds : 1;
 	qn_arena_release(&scratch);

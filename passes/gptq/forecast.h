@@ -6,7 +6,7 @@
 
 typedef struct qn_gptq_forecast {
 	double seconds;  /* at the rate that this machine shows now */
-	uint64_t bytes;  /* of activations and of work at its peak, above the model itself */
+	uint64_t bytes;  /* of the model, of activations and of work at their peak */
 	double *share;   /* by layer: of the whole work, at the first of each group; they sum to 1 */
 } qn_gptq_forecast;
 
