@@ -25,6 +25,8 @@ static qn_status check_options(const qn_tuner *t)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "the least cosine cannot be %g; allowed: over 0, below 1", o->min_cosine);
 	if (!(o->act_share >= 0 && o->act_share <= 1000))
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "the share of activations cannot be %g; allowed: over 0, at most 1000", o->act_share);
+	if (o->check_samples && !(o->min_cosine > 0) && !o->checks)
+		QN_FAIL(ctx, QUERN_ERR_CONFIG, "nothing would be executed on '%s': that takes a least cosine, or points of the curve (--check-points)", o->check_samples);
 	if (!c->calib_path)
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "tuning needs samples to measure on: give some with --calib");
 	if (c->load_path)
@@ -90,6 +92,7 @@ static qn_status prepare(qn_tuner *t)
 	QN_TRY(qn_streams_open(g, t->samples, 0, t->a, &t->streams));
 	QN_TRY(check_files(t));
 	QN_TRY(qn_outputs_begin(t));
+	QN_TRY(qn_checks_open(t)); /* ahead of what takes long */
 	t->kl = !(t->options->min_cosine > 0) && qn_plan_logits_tell_all(&t->model->plan, g);
 	const char *key;
 	QN_TRY(key_of(t, &key));

@@ -30,7 +30,7 @@ static qn_status read_checks(qn_tuner *t, const char *path, struct qn_checks *c)
 	return QUERN_OK;
 }
 
-static qn_status open_checks(qn_tuner *t)
+qn_status qn_checks_open(qn_tuner *t)
 {
 	struct qn_checks *c = QN_NEW(t->a, struct qn_checks, 1);
 	if (t->options->check_samples) {
@@ -76,8 +76,6 @@ qn_status qn_realise(qn_tuner *t, quern_model **out)
 qn_status qn_verify(qn_tuner *t, qn_output_error *out)
 {
 	quern_model *m = NULL;
-	if (!t->checks)
-		QN_TRY(open_checks(t));
 	qn_status status = qn_realise(t, &m);
 	if (status == QUERN_OK) {
 		qn_arena a;

@@ -32,6 +32,8 @@ for samples in far empty; do
   quern compile $m -o a.nnef.tar --calib $samples --rounding importance
   quern compile $m -o a.nnef.tar --calib $samples --rounding gptq --quiet
 done
+quern tune $m -o a.json --max-bits 5 --calib good.npz --check good.npz; echo "status $?"
+for samples in nowhere far; do quern tune $m -o a.json --max-bits 5 --calib good.npz --check $samples --check-points 1 --quiet; echo "status $?"; done
 quern tune $m -o '' --max-bits 5 --calib good.npz; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --state a.json; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --curve ./a.json; echo "status $?"
