@@ -43,6 +43,7 @@ extern const char *const qn_layer_error_names[QN_LAYER_ERRORS]; /* in files, in 
 typedef struct qn_layer {
 	qn_node *node;
 	int weight_in;           /* which input of the node is the weight */
+	bool tied;               /* an embedding table and a layer have this matrix in common, which is stored once */
 	const char *name;        /* ONNX node */
 	const char *weight;      /* ONNX initializer or Constant output that holds the data */
 	const char *output;      /* ONNX name of the layer's output */

@@ -49,8 +49,10 @@ qn_status qn_tie_tables(qn_graph *g, qn_plan *p)
 				continue;
 			bool same;
 			QN_TRY(qn_same_matrix(g, table->node->in[table->weight_in], l->node->in[l->weight_in], &same));
-			if (same)
-				tie(g, table, l);
+			if (!same)
+				continue;
+			table->tied = l->tied = true;
+			tie(g, table, l);
 		}
 	}
 	return QUERN_OK;

@@ -9,6 +9,8 @@
 bool qn_gptq_shares_weight(const qn_plan *p, const qn_layer *l)
 {
 	qn_value *w = l->node->in[l->weight_in], *root = qn_value_root(w);
+	if (l->tied)
+		return true;
 	for (const qn_layer *o = p->layers; o < p->layers + p->n; o++) {
 		if (o == l || !o->node)
 			continue;

@@ -33,7 +33,8 @@ typedef struct qn_unit {
 	int n_candidates;
 	bool fixed;        /* by the configuration */
 	bool counts;       /* in bits a weight: all but tables that keep their width */
-	uint64_t weights;
+	uint64_t weights;  /* of one layer */
+	size_t stored;     /* so many times: layers that read the weight in one order share it */
 	int chosen;        /* candidate */
 	bool act_open;     /* where its weight is int8, its activations may have 8 or 16 bits */
 	qn_candidate act;  /* of those of 8 bits; those of 16 count as exact */

@@ -95,12 +95,29 @@ static bool is_tied(const qn_unit *u)
 	return table && product;
 }
 
-/* Stored once where a table is among the layers, else once a layer. */
-static uint64_t bytes_of(const qn_unit *u, const qn_layer *first) { return first->bytes * (is_tied(u) ? 1 : u->n); }
+/* Factors of balanced activations are those of what a layer reads, so each layer may have to have a weight of its own. */
+static bool may_be_balanced(const qn_tuner *t, const qn_unit *u)
+{
+	bool narrow = false;
+	for (size_t i = 0; i < u->n; i++)
+		narrow |= is_linear(u->layers[i]) && (t->options->activations || u->layers[i]->act_bits <= QN_MOST_ACT_BITS);
+	return narrow && !is_tied(u) && qn_method_balances(t->config->calibration.method);
+}
+
+static qn_status count_stored(const qn_tuner *t, qn_unit *u)
+{
+	for (size_t i = 0; i < u->n; i++) {
+		bool same = false;
+		for (size_t k = 0; k < i && !same && !may_be_balanced(t, u); k++)
+			QN_TRY(qn_same_matrix(t->model->graph, u->layers[i]->node->in[u->layers[i]->weight_in], u->layers[k]->node->in[u->layers[k]->weight_in], &same));
+		u->stored += !same;
+	}
+	return QUERN_OK;
+}
 
 static void add_candidate(qn_unit *u, int bits, const qn_layer *l)
 {
-	uint64_t bytes = bytes_of(u, l);
+	uint64_t bytes = l->bytes * u->stored;
 	for (int i = 0; i < u->n_candidates; i++)
 		if (u->candidates[i].bytes == bytes)
 			return;
@@ -116,6 +133,7 @@ static qn_status make_candidates(qn_tuner *t, qn_unit *u)
 		u->counts |= u->layers[i]->role != QN_ROLE_EMBEDDING || t->options->embeddings;
 	}
 	u->weights = (uint64_t)l->n * (uint64_t)l->k;
+	QN_TRY(count_stored(t, u));
 	if (u->fixed) {
 		add_candidate(u, l->weight_bits, l);
 		return QUERN_OK;
@@ -146,7 +164,7 @@ qn_status qn_units_make(qn_tuner *t)
 		u->act = (qn_candidate){.bits = NARROW_ACT, .form = QN_FORM_I8};
 		u->act_bits = WIDE_ACT;
 		open += u->n_candidates > 1 || (u->act_open && t->options->activations);
-		t->counted_weights += u->counts ? u->weights * (is_tied(u) ? 1 : u->n) : 0;
+		t->counted_weights += u->counts ? u->weights * u->stored : 0;
 		t->uncounted_bytes += u->counts ? 0 : u->candidates[0].bytes;
 	}
 	if (!open)

@@ -125,6 +125,22 @@ def beside_logits(engine, folder):
     return found["tuning"]["measure"] == "cosine" and 0.7 < error / modelled < 1.4, f"modelled {modelled:.3e}, in the engine {error:.3e}"
 
 
+def stored_once(folder):
+    """Layers that share a weight are one weight of the archive, and of the size that the tuning promises."""
+    nodes, x = [], "x"
+    for i in range(3):
+        nodes += [("MatMul", f"{x} up", f"h{i}", {}), ("Relu", f"h{i}", f"r{i}", {}), ("Add", f"r{i} {x}", f"s{i}", {})]
+        x = f"s{i}"
+    model = small(folder / "shared.onnx", nodes + [("MatMul", f"{x} out", "y", {})], [("y", TensorProto.FLOAT)])
+    samples, sizes = model.with_suffix(".npz"), []
+    for bits in ("5", "9", "16"):
+        promised = tune(folder / "shared.json", "--max-bits", bits, "--rounding", "mse", model=model, samples=samples)["tuning"]["chosen"]["bytes"]
+        compile_model(model, folder / "shared.nnef.tar", "--load-bits", folder / "shared.json", "--rounding", "mse")
+        stored = next(int(line.split()[1]) for line in quern("dump", folder / "shared.nnef.tar").stdout.splitlines() if line.startswith("all "))
+        sizes.append((promised, stored))
+    return all(p == s for p, s in sizes), f"promised and stored {sizes}"
+
+
 def nothing_to_measure(folder):
     """Outputs that have no error are refused, not taken for exact."""
     ids = small(folder / "ids.onnx", TRUNK + [("ArgMax", "logits", "ids", {"axis": -1})], [("ids", TensorProto.INT64)])
@@ -170,6 +186,7 @@ def main():
     tally, engine = Tally(), Engine()
     with tempfile.TemporaryDirectory() as name:
         tally.attempt("a layer beside the logits", lambda: beside_logits(engine, pathlib.Path(name)))
+        tally.attempt("weights that layers share", lambda: stored_once(pathlib.Path(name)))
         tally.attempt("no output to measure", lambda: nothing_to_measure(pathlib.Path(name)))
         llama(tally, engine, pathlib.Path(name))
         if SANITIZED:

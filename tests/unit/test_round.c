@@ -126,6 +126,20 @@ static void too_few_rows_fall_back(void **state)
 	assert_non_null(layer("a")->rounding_note);
 }
 
+/* The table keeps plain codes, and a product with other codes would be stored beside it. */
+static void a_tied_head_keeps_the_codes_of_its_table(void **state)
+{
+	(void)state;
+	load("input ids i64[B,S]\n const table f32[96,64]\n x = Gather(table, ids)\n r = Relu(x)\n t = Transpose(table) perm=1,0\n y = MatMul(r, t)\n output y\n", "*=4");
+	assert_int_equal(plan.n, 2);
+	qn_gptq_mark(&plan, "gptq", true);
+	for (size_t i = 0; i < plan.n; i++) {
+		assert_int_equal(plan.layers[i].form, QN_FORM_Q4_0);
+		assert_null(plan.layers[i].rounding);
+		assert_non_null(plan.layers[i].rounding_note);
+	}
+}
+
 /* Their squares are more than f32 holds. */
 static void large_inputs_are_weighed(void **state)
 {
@@ -169,6 +183,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(only_elementwise_operators_let_an_order_through, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(samples_make_the_error_smaller, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(too_few_rows_fall_back, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(a_tied_head_keeps_the_codes_of_its_table, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(large_inputs_are_weighed, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(eight_bits_take_part, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(the_same_samples_give_the_same_bytes, pass_setup, pass_teardown),
