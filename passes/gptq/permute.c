@@ -11,7 +11,7 @@ typedef struct region {
 	qn_graph *g;
 	qn_plan *p;
 	qn_arena *a;
-	bool *seen;          /* by value id, over all regions */
+	size_t *in, number;  /* by value id, over all regions: the number of the region that holds it; this one's number, from 1 */
 	int64_t width;
 	qn_value **values;
 	size_t n, cap;
@@ -34,13 +34,15 @@ static bool is_broadcast(const qn_value *v)
 	return s->rank == 0 || has_width(v, 1);
 }
 
-static void add_value(region *r, qn_value *v)
+/* False where another region has the value: that one was given up before it came here, else it would hold all that is connected. */
+static bool add_value(region *r, qn_value *v)
 {
-	if (r->seen[v->id])
-		return;
-	r->seen[v->id] = true;
+	if (r->in[v->id])
+		return r->in[v->id] == r->number;
+	r->in[v->id] = r->number;
 	QN_GROW(r->a, r->values, r->n, r->cap);
 	r->values[r->n++] = v;
+	return true;
 }
 
 /* A linear layer whose weight can be put in another order for itself. */
@@ -61,7 +63,8 @@ static bool follow_operands(region *r, qn_node *n)
 		if (!has_width(v, r->width) || v->fact.shape.rank > n->out[0]->fact.shape.rank)
 			return false;
 		if (!v->is_const) {
-			add_value(r, v);
+			if (!add_value(r, v))
+				return false;
 			continue;
 		}
 		QN_GROW(r->a, r->constants, r->n_constants, r->cap_constants);
@@ -92,9 +95,8 @@ static bool follow_uses(region *r, qn_value *v)
 	for (size_t i = 0; i < v->n_uses; i++) {
 		qn_node *n = v->uses[i].node;
 		if (is_elementwise(n)) {
-			if (!has_width(n->out[0], r->width))
+			if (!has_width(n->out[0], r->width) || !add_value(r, n->out[0]))
 				return false;
-			add_value(r, n->out[0]);
 			continue;
 		}
 		qn_layer *l = v->uses[i].input == 0 ? own_linear(r, n) : NULL;
@@ -109,8 +111,7 @@ static bool follow_uses(region *r, qn_value *v)
 /* Everything that is connected with v; false where something cannot follow. */
 static bool grow(region *r, qn_value *v)
 {
-	add_value(r, v);
-	bool whole = true;
+	bool whole = add_value(r, v);
 	for (size_t i = 0; i < r->n; i++) {
 		qn_value *at = r->values[i];
 		whole &= !at->is_output && !at->is_input && has_width(at, r->width) && follow_producer(r, at) && follow_uses(r, at);
@@ -216,14 +217,14 @@ static qn_status reorder(region *r)
 
 qn_status qn_gptq_permute(qn_graph *g, qn_plan *p, qn_arena *scratch, size_t *tensors)
 {
-	bool *seen = QN_NEW(scratch, bool, g->n_values);
+	size_t *in = QN_NEW(scratch, size_t, g->n_values), number = 0;
 	*tensors = 0;
 	for (qn_layer *l = p->layers; l < p->layers + p->n; l++) {
-		if (!l->rounding || l->form != QN_FORM_Q4_0 || seen[l->node->in[0]->id])
+		if (!l->rounding || l->form != QN_FORM_Q4_0 || in[l->node->in[0]->id])
 			continue;
 		qn_arena a;
 		qn_arena_init(&a, g->ctx);
-		region r = {.g = g, .p = p, .a = &a, .seen = seen, .width = l->k};
+		region r = {.g = g, .p = p, .a = &a, .in = in, .number = ++number, .width = l->k};
 		qn_status status = QUERN_OK;
 		if (grow(&r, l->node->in[0])) {
 			status = reorder(&r);

@@ -31,6 +31,8 @@ static const char SEEN[] = "input x f32[B,S,64]\n const a f32[64,96]\n const c f
 			   " output j\n";
 static const char SOFTMAX[] = "input x f32[B,S,64]\n const a f32[64,96]\n const c f32[96,64]\n h = MatMul(x, a)\n j = Softmax(h) axis=-1\n y = MatMul(j, c)\n"
 			      " output y\n";
+static const char RESIDUAL[] = "input x f32[B,S,64]\n const a f32[64,96]\n const c f32[96,64]\n const d f32[64,32]\n n = Softmax(x) axis=-1\n"
+			       "h = MatMul(n, a)\n j = Relu(h)\n y = MatMul(j, c)\n z = Add(n, y)\n o = MatMul(z, d)\n output o\n";
 
 static size_t permute(const char *text)
 {
@@ -87,6 +89,15 @@ static void only_elementwise_operators_let_an_order_through(void **state)
 {
 	(void)state;
 	assert_int_equal(permute(SOFTMAX), 0);
+}
+
+/* n, which has to keep its order, is met first as what a reads, then as what is added to y. */
+static void a_sum_with_what_keeps_its_order_keeps_it_too(void **state)
+{
+	(void)state;
+	assert_int_equal(permute(RESIDUAL), 1);
+	assert_non_null(layer("a")->order);
+	assert_null(layer("c")->order);
 }
 
 /* --- the pass ------------------------------------------------------------------------------------------------------------------ */
@@ -181,6 +192,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gated_hidden_channels_are_sorted, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(what_others_see_keeps_its_order, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(only_elementwise_operators_let_an_order_through, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(a_sum_with_what_keeps_its_order_keeps_it_too, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(samples_make_the_error_smaller, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(too_few_rows_fall_back, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(a_tied_head_keeps_the_codes_of_its_table, pass_setup, pass_teardown),
