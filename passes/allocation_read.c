@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 enum { MOST_BYTES = 512 << 20, MOST_PARTS = 64 };
-static const float LEAST_FACTOR = 1e-12f, MOST_FACTOR = 1e12f; /* what is beyond makes channels vanish or overflow */
 
 static const char *role_of(int i) { return qn_role_name((qn_role)i); }
 static const char *form_of(int i) { return qn_form_name((qn_form)i); }
@@ -138,7 +137,7 @@ static qn_status take_factors(const qn_reader *r, const cJSON *v, qn_allocated_f
 	const char *allowed = "a list of numbers from 1e-12 to 1e12, or the name of a layer above";
 	QN_TRY(qn_read_floats(r, v, allowed, &f, &to->n));
 	for (int64_t i = 0; i < to->n; i++)
-		if (f[i] < LEAST_FACTOR || f[i] > MOST_FACTOR)
+		if (f[i] < QN_LEAST_FACTOR || f[i] > QN_MOST_FACTOR)
 			return qn_read_wrong(r, v, allowed);
 	to->v = f;
 	return QUERN_OK;

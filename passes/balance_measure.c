@@ -139,6 +139,7 @@ static void settle(const qn_balance *b, const float *x, float *m)
 		m[k] *= by;
 		if (f16 && m[k] * b->w_most[k] > MOST_F16)
 			m[k] = MOST_F16 / b->w_most[k];
+		m[k] = fminf(fmaxf(m[k], QN_LEAST_FACTOR), QN_MOST_FACTOR);
 	}
 }
 

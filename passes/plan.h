@@ -30,6 +30,10 @@ typedef struct qn_part {
 
 enum { QN_MOST_ACT_BITS = 16 }; /* wider activations are float */
 
+/* Bounds of the factors of channels: what is beyond makes channels vanish or overflow. */
+#define QN_LEAST_FACTOR 1e-12f
+#define QN_MOST_FACTOR 1e12f
+
 typedef enum qn_origin { QN_FROM_DEFAULT, QN_FROM_ROLE, QN_FROM_LOADED, QN_FROM_PIN, QN_FROM_OVERRIDE, QN_FROM_TUNED, QN_FROM_FALLBACK } qn_origin;
 const char *qn_origin_name(qn_origin o);
 

@@ -261,6 +261,24 @@ static void lower_bounds(void **state)
 	assert_true(layer("w")->act_scale == 2 && layer("v")->act_scale == 1);
 }
 
+/* What an allocation file may hold: else the file that was saved is refused. */
+static void factors_are_within_bounds(void **state)
+{
+	(void)state;
+	pass_graph("input x f32[B,S,64]\n const w f32[64,32]\n y = MatMul(x, w)\n output y\n");
+	float *w = op_data(qn_graph_find_value(graph, "w")->fact.value);
+	for (int n = 0; n < 32; n++)
+		w[n] *= 1e20f;
+	assert_int_equal(quern_config_layer(config, "*=32/8"), QUERN_OK);
+	passes(NULL, "widths");
+	add_samples(6, 64);
+	passes("calibrate", "scales");
+	const float *m = layer("w")->balance;
+	assert_non_null(m);
+	for (int64_t k = 0; k < 64; k++)
+		assert_true(m[k] >= QN_LEAST_FACTOR && m[k] <= QN_MOST_FACTOR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -276,6 +294,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(needs_samples, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(cancelled, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(lower_bounds, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(factors_are_within_bounds, pass_setup, pass_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
