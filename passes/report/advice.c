@@ -213,7 +213,7 @@ static void about_tuning(qn_report *r)
 	}
 	if (r->tuning || !r->executed || layers < ENOUGH || !narrow)
 		return;
-	advise(r, "Find the widths", qn_arena_printf(r->arena, "The widths follow roles, names or a file. `quern tune` measures what each layer costs the outputs and gives the bits to those that need them: with half a bit "
+	advise(r, "Find the widths", qn_arena_printf(r->arena, "The widths follow roles, names or a file. 'quern tune' measures what each layer costs the outputs and gives the bits to those that need them: with half a bit "
 		"more a weight than now (%.2f)%s. It writes an allocation that --load-bits takes.", bits / count, narrow < layers ? ", or at the present size" : ""), qn_arena_printf(r->arena,
 		"quern tune MODEL.onnx -o WIDTHS.json --max-bits %.1f --calib SAMPLES", floor(bits / count * 10) / 10 + 0.5));
 }

@@ -176,7 +176,7 @@ static void advice(const qn_report *r, qn_text *t)
 {
 	if (!r->n_advice)
 		return;
-	title_of_section(t, "What to try next", "Each follows from the figures of this page. Add the flags to the command.");
+	title_of_section(t, "What to try next", "Each follows from the figures of this page. Add the flags to the command, or run the one that is there.");
 	qn_text_add(t, "<ol class=\"advice\">\n");
 	for (size_t i = 0; i < r->n_advice; i++) {
 		qn_text_add(t, "<li><h3>%s</h3><p>", r->advice[i].title);

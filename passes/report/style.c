@@ -90,7 +90,7 @@ const char *const qn_report_css[] = LINES(
 	".layers tbody tr:hover{background:var(--band)}",
 	".layers td:first-child{color:var(--soft)}",
 	".layers td[data-k=name] code{display:block;max-width:330px;overflow:hidden;text-overflow:ellipsis;direction:ltr}",
-	".layers td[data-k=origin]{white-space:normal;min-width:180px;max-width:360px;color:var(--soft)}",
+	".layers td[data-k=origin]{white-space:normal;min-width:340px;max-width:520px;color:var(--soft)}",
 	".layers tr.fell td[data-k=form]{color:var(--warn);font-weight:600}",
 	".layers th[data-sort]{cursor:pointer}.layers th[aria-sort]{color:var(--ink)}",
 	".layers th[aria-sort=ascending]::after{content:' \\2191'}.layers th[aria-sort=descending]::after{content:' \\2193'}",
