@@ -138,8 +138,8 @@ static void print_text(const options *o, const quern_tuning *t)
 		printf(", at most %.1e over the least", s.gap);
 	printf("; layers: %zu of 4 bits, %zu of 8, %zu of 16, %zu fixed", s.layers[0], s.layers[1], s.layers[2], s.fixed);
 	if (o->tune.activations)
-		printf("; activations: %zu of 8 bits, %zu of 16, which add %.3e; %.0f %% of the multiply-adds in 8-bit integers", s.act_layers[0], s.act_layers[1], s.act_error,
-			100 * s.narrow);
+		printf("; activations: %zu of 8 bits, %zu of 16, which add %.3e; %.0f %% of the multiply-adds in 8-bit integers", s.act_layers[0], s.act_layers[1],
+			s.act_error, 100 * s.narrow);
 	printf("\n");
 }
 

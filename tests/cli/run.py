@@ -9,6 +9,7 @@ import argparse, os, pathlib, shutil, subprocess, sys, tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+TIMEOUT = 900  # seconds; with sanitizers on a busy machine the longest case has taken 300
 
 
 def run_case(script, quern):
@@ -19,7 +20,7 @@ def run_case(script, quern):
         work.mkdir()
         (tools / "quern").symlink_to(quern)
         env = dict(os.environ, PATH=f"{tools}:{os.environ['PATH']}", MODELS=str(ROOT / "models"), CASES=str(HERE), PYTHON=sys.executable, LC_ALL="C")
-        done = subprocess.run(["sh", str(script)], cwd=work, env=env, capture_output=True, timeout=300, stdin=subprocess.DEVNULL)
+        done = subprocess.run(["sh", str(script)], cwd=work, env=env, capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL)
 
         def plain(data):
             text = data.decode("utf-8", "backslashreplace")
