@@ -5,6 +5,7 @@
 #include <math.h>
 
 enum { MOST_TRIALS = 6 };
+static const double ENOUGH = 0.7; /* of the error that is allowed: what uses so much of it is worth no further trials */
 
 /* Of an error that is allowed, activations may have so much for each part that weights have. */
 static double act_share(const qn_tuner *t) { return t->options->activations ? t->options->act_share : 0; }
@@ -30,12 +31,14 @@ static qn_status least_for(qn_tuner *t, qn_solution *s, double target, double *m
 	for (int trial = 0; trial < MOST_TRIALS; trial++) {
 		size_t low = fails == SIZE_MAX ? 0 : fails + 1, at = qn_frontier_within_error(f, target / ratio / (1 + act_share(t)));
 		at = at < low ? low : at;
-		if (at >= does || low >= f->n)
-			at = does < f->n ? does : f->n - 1;
-		if (at == does || at == fails)
+		if (at >= does && does == f->n)
+			at = f->n - 1;
+		else if (at >= does && *measured < ENOUGH * target) /* the model of costs misjudges what lies between: halve it */
+			at = low + (does - low) / 2;
+		if (at >= does || at == fails)
 			break;
 		double e;
-		QN_TRY(execute(t, s, at, target / ratio - f->points[at].error, &e));
+		QN_TRY(execute(t, s, at, fmax(target / ratio - f->points[at].error, 0), &e));
 		least = e < least ? e : least;
 		*(e <= target ? &does : &fails) = at;
 		if (e <= target)
