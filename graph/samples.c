@@ -25,7 +25,7 @@ struct qn_samples {
 	qn_arena *arena;
 	sample *v;
 	size_t n, cap;
-	bool said_empty;
+	bool said_empty, sorted;
 };
 
 static bool ends_with(const char *s, const char *end)
@@ -38,6 +38,7 @@ static void add(qn_samples *s, sample item)
 {
 	QN_GROW(s->arena, s->v, s->n, s->cap);
 	s->v[s->n++] = item;
+	s->sorted = false;
 }
 
 static int by_name(const void *a, const void *b)
@@ -318,6 +319,8 @@ static int by_content(const void *a, const void *b)
 
 qn_status qn_samples_sort(qn_samples *s)
 {
+	if (s->sorted)
+		return QUERN_OK;
 	qn_arena a;
 	qn_arena_init(&a, s->g->ctx);
 	qn_status status = QUERN_OK;
@@ -336,6 +339,7 @@ qn_status qn_samples_sort(qn_samples *s)
 		qsort(s->v, s->n, sizeof *s->v, by_content);
 	for (size_t i = 1; i < s->n && status == QUERN_OK; i++)
 		s->v[i].rank = s->v[i - 1].rank + (s->v[i].content != s->v[i - 1].content);
+	s->sorted = status == QUERN_OK;
 	qn_arena_release(&a);
 	return status;
 }

@@ -103,5 +103,7 @@ qn_status qn_pass_round(qn_graph *g, qn_pass_env *env)
 		return QUERN_OK;
 	if (!env->samples)
 		QN_FAIL(g->ctx, QUERN_ERR_CONFIG, "rounding %s needs samples: give some with --calib", r == QN_ROUND_GPTQ ? "gptq" : "importance");
+	/* calibration sorts them too, but does not run where an allocation file has all scales */
+	QN_TRY(qn_samples_sort(env->samples));
 	return r == QN_ROUND_GPTQ ? qn_gptq_run(g, env->plan, env->samples, env->scratch) : importance(g, env);
 }

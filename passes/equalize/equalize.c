@@ -193,8 +193,10 @@ static qn_status choose(equalizer *q)
 	}
 	if (!q->p->config->equalize)
 		return QUERN_OK;
-	if (q->env->samples)
+	if (q->env->samples) {
+		QN_TRY(qn_samples_sort(q->env->samples));
 		QN_TRY(read_moments(q));
+	}
 	for (size_t i = 0; i < q->n; i++)
 		if (is_candidate(&q->groups[i]))
 			QN_TRY(qn_equal_search(q->g, q->p, &q->groups[i], q->moments ? &q->moments[q->groups[i].x->id] : NULL));
@@ -264,6 +266,7 @@ static qn_status fold(equalizer *q)
 		return fold_in_turn(q, NULL);
 	qn_equal_before before;
 	bool good;
+	QN_TRY(qn_samples_sort(q->env->samples)); /* some of them are looked at */
 	QN_TRY(qn_equal_run(q->g, q->env->samples, q->env->scratch, &before));
 	QN_TRY(fold_together(q, &before, &good));
 	return good ? QUERN_OK : fold_in_turn(q, &before);

@@ -185,6 +185,33 @@ static void the_same_samples_give_the_same_bytes(void **state)
 	free(copy);
 }
 
+/* Also where nothing was calibrated, as when an allocation file has the scales. */
+static void samples_are_taken_by_content(void **state)
+{
+	enum { SAMPLES = 12 };
+	static const char *const rounding[] = {"gptq", "importance"};
+	for (size_t r = 0; r < QN_LEN(rounding); r++) {
+		double first[2][SAMPLES];
+		for (int turn = 0; turn < 2; turn++) {
+			pass_teardown(state), pass_setup(state);
+			load(PLAIN, "*=4");
+			assert_int_equal(quern_config_rounding(config, rounding[r]), QUERN_OK);
+			const qn_tensor *x[SAMPLES];
+			for (int i = 0; i < SAMPLES; i++)
+				x[i] = drawn(30 + i, 64);
+			for (int i = 0; i < SAMPLES; i++)
+				add_sample(x[turn ? SAMPLES - 1 - i : i]);
+			passes("round", "round");
+			for (size_t i = 0; i < SAMPLES; i++) {
+				const qn_tensor *in[1];
+				assert_int_equal(qn_samples_read(env.samples, i, &arena, in), QUERN_OK);
+				first[turn][i] = qn_tensor_get(in[0], 0);
+			}
+		}
+		assert_memory_equal(first[0], first[1], sizeof first[0]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +226,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(large_inputs_are_weighed, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(eight_bits_take_part, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(the_same_samples_give_the_same_bytes, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(samples_are_taken_by_content, pass_setup, pass_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
