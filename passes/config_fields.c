@@ -15,6 +15,9 @@ const char *const qn_part_names[QN_PART_COUNT] = {"calibration", "bit", "gptq"};
 	BIT(INT, #role "_act_bits", #role "ActBits", act_bits[i], bits, 1, INFINITY, "width of the activation that the " #role " product reads")
 #define WEIGHT(role, i) BIT(INT, #role "_weight_bits", #role "WeightBits", weight_bits[i], 8, 1, INFINITY, "width of the " #role " weights")
 
+/* Every tensor that is calibrated has its own. */
+enum { MOST_BINS = 100000, MOST_POOL = 500000 };
+
 const qn_field qn_fields[] = {
 	CALIBRATION(INT, "quantization_method", "method", method, 1, 0, 3,
 		"activations: 0 one scale a tensor, 1 a scale for each channel, folded into the weights, 2 and 3 the same two with a zero point"),
@@ -25,11 +28,11 @@ const qn_field qn_fields[] = {
 		"the range is this quantile of the pool of collected magnitudes"),
 	CALIBRATION(NUMBER, "topk_ratio", "maxPercentile.topKRatio", topk_ratio, 0.01, 0, 1,
 		"share of its largest magnitudes that each sample gives to the pool"),
-	CALIBRATION(INT, "max_each", "maxPercentile.maxEach", max_each, 128, 0, INFINITY, "most that one sample gives; its largest is always kept"),
-	CALIBRATION(INT, "max_total", "maxPercentile.maxTotal", max_total, 65536, 0, INFINITY, "most that the pool holds"),
+	CALIBRATION(INT, "max_each", "maxPercentile.maxEach", max_each, 128, 0, MOST_POOL, "most that one sample gives; its largest is always kept"),
+	CALIBRATION(INT, "max_total", "maxPercentile.maxTotal", max_total, 65536, 0, MOST_POOL, "most that the pool holds"),
 	CALIBRATION(NUMBER, "hist_percentile", "histogram.percentile", hist_percentile, 0.9999, 0, 1, "quantile of search type 0"),
 	CALIBRATION(BOOL, "hist_use_gpu", "histogram.useGPU", hist_use_gpu, 1, 0, 1, "accepted; the work is done on the CPU"),
-	CALIBRATION(INT, "hist_num_bins", "histogram.numBins", hist_num_bins, 2048, 1, INFINITY,
+	CALIBRATION(INT, "hist_num_bins", "histogram.numBins", hist_num_bins, 2048, 1, MOST_BINS,
 		"bins over magnitudes; the range doubles when a larger value comes"),
 	CALIBRATION(INT, "hist_num_samples", "histogram.numSamples", hist_num_samples, 1024, 1, INFINITY,
 		"representative values kept for the MSE and KL metrics"),

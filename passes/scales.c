@@ -49,10 +49,19 @@ static void range_of(const qn_stats *s, const qn_layer *l, qn_arena *scratch, fl
 	}
 }
 
-static void give_scale(const quern_config *c, const qn_stats *s, qn_layer *l)
+/* A scale that is held up by its least value can be too coarse for every value that was seen. */
+static void warn_of_zeros(const qn_graph *g, const qn_stats *s, const qn_layer *l, float low, float high)
+{
+	float most = high > -low ? high : -low;
+	if (most > 0 && most < l->act_scale / 2)
+		qn_log(g->ctx, QUERN_LOG_WARN, "layer '%s' (weight '%s'): all codes of '%s' are 0, for its values reach only %.3g and its scale is held at %.3g; lower "
+			"act_scale_min, or give it a float activation with --layer", l->name, l->weight, s->value->name, (double)most, (double)l->act_scale);
+}
+
+static void give_scale(const qn_graph *g, const quern_config *c, const qn_stats *s, qn_layer *l)
 {
 	qn_arena scratch;
-	qn_arena_init(&scratch, c->ctx);
+	qn_arena_init(&scratch, g->ctx);
 	float low, high;
 	range_of(s, l, &scratch, &low, &high);
 	qn_act_codes codes = qn_act_codes_for(l->act_bits, qn_method_asymmetric(c->calibration.method), low, high, l->act_scale_min);
@@ -61,6 +70,7 @@ static void give_scale(const quern_config *c, const qn_stats *s, qn_layer *l)
 	l->act_low = (float)(codes.least - codes.zero_point) * codes.scale;
 	l->act_high = (float)(codes.most - codes.zero_point) * codes.scale;
 	l->balance = s->balance;
+	warn_of_zeros(g, s, l, low, high);
 	qn_arena_release(&scratch);
 }
 
@@ -134,7 +144,7 @@ qn_status qn_pass_scales(qn_graph *g, qn_pass_env *env)
 			continue;
 		const qn_stats *s = qn_calibration_find(c, l->node->in[0]);
 		if (s && s->count)
-			give_scale(p->config, s, l);
+			give_scale(g, p->config, s, l);
 		else
 			stay_float(g, l);
 	}

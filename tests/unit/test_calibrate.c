@@ -96,12 +96,28 @@ static void a_failed_node_names_its_sample(void **state)
 	}
 }
 
+/* Values far below the least scale would all be 0. */
+static void a_layer_of_zeros_is_told(void **state)
+{
+	(void)state;
+	config->calibration.method = 0;
+	load("input x f32[1,S,32]\n const w f32[32,32]\n y = MatMul(x, w)\n output y\n");
+	const qn_tensor *x = drawn_rows(3, WIDTH, 0.3f);
+	for (int64_t k = 0; k < qn_tensor_count(x); k++)
+		((float *)op_data((qn_tensor *)(uintptr_t)x))[k] *= 5e-4f;
+	add_sample(x);
+	passes("calibrate", "scales");
+	if (!strstr(logged, "all codes of 'x' are 0"))
+		fail_msg("%s", logged);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(each_is_seen_once, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(a_nan_names_sample_and_node, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(a_failed_node_names_its_sample, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(a_layer_of_zeros_is_told, pass_setup, pass_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
