@@ -83,6 +83,7 @@ void *qn_heap(qn_ctx *ctx, void *ptr, size_t old_size, size_t new_size)
 {
 	void *p = ctx->alloc ? ctx->alloc(ctx->alloc_user, ptr, old_size, new_size) : system_alloc(ptr, new_size);
 	if (!p && new_size) {
+		ctx->engine_math = false; /* of the run that is left */
 		if (ctx->on_memory)
 			longjmp(*ctx->on_memory, 1);
 		abort(); /* a library call outside QN_ENTER: a fault of ours */

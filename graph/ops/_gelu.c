@@ -9,6 +9,13 @@ QN_VECTOR static void exact_f32(const float *in, float *out, int64_t n, const fl
 	QN_SIMD for (int64_t i = 0; i < n; i++) out[i] = qn_gelu(in[i]);
 }
 
+/* In the order of what is emitted. */
+QN_VECTOR static void engine_f32(const float *in, float *out, int64_t n, const float *p)
+{
+	(void)p;
+	QN_SIMD for (int64_t i = 0; i < n; i++) out[i] = 0.5f * in[i] * (1.0f + qn_erf_engine(in[i] * 0.70710678f));
+}
+
 static void exact_f64(const double *in, double *out, int64_t n, const double *p)
 {
 	(void)p;
@@ -30,13 +37,14 @@ static void tanh_f64(const double *in, double *out, int64_t n, const double *p)
 }
 
 static const qn_unary exact = {.f32 = exact_f32, .f64 = exact_f64};
+static const qn_unary as_engine = {.f32 = engine_f32, .f64 = exact_f64};
 static const qn_unary by_tanh = {.f32 = tanh_f32, .f64 = tanh_f64};
 
 QN_ZIP_KERNELS(a + b, a + b)
 
 qn_status qn_gelu_map(qn_call *c, const qn_tensor *x, const qn_tensor *y, bool tanh_form)
 {
-	return qn_unary_map(c, x, y, tanh_form ? &by_tanh : &exact, NULL);
+	return qn_unary_map(c, x, y, tanh_form ? &by_tanh : c->ctx->engine_math ? &as_engine : &exact, NULL);
 }
 
 qn_status qn_gelu_bias_infer(qn_call *c)

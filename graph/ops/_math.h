@@ -142,6 +142,22 @@ QN_INLINE float qn_erf(float x)
 	return qn_select(a < 1.0f, qn_erf_small(x), qn_with_sign(1.0f - qn_erfc_large(a), x));
 }
 
+/* As the engine computes it, to 1.2e-6: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.28. */
+QN_INLINE float qn_erf_engine(float x)
+{
+	float a = fabsf(x), p = 0.0000430638f;
+	p = p * a + 0.0002765672f;
+	p = p * a + 0.0001520143f;
+	p = p * a + 0.0092705272f;
+	p = p * a + 0.0422820123f;
+	p = p * a + 0.0705230784f;
+	p = p * a + 1.0f;
+	p = p * p;
+	p = p * p;
+	p = p * p;
+	return qn_with_sign(1.0f - 1.0f / (p * p), x);
+}
+
 /* Right to 2e-6 relative down to x = -4, and to 3e-11 below, where 1 + erf would have cancelled. */
 QN_INLINE float qn_gelu(float x)
 {
