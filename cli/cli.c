@@ -218,6 +218,14 @@ void cli_json_string(FILE *f, const char *s)
 	fputc('"', f);
 }
 
+void cli_json_member(const char *before, const char *key, const char *text)
+{
+	if (!text)
+		return;
+	printf("%s\"%s\": ", before, key);
+	cli_json_string(stdout, text);
+}
+
 const char *cli_bytes(uint64_t n)
 {
 	static char ring[8][32];

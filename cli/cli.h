@@ -58,6 +58,8 @@ double cli_only_number(const char *s);
 
 /* --- text ---------------------------------------------------------------------------------------------------- */
 void cli_json_string(FILE *f, const char *s);
+/* `before`, then "key": "text" to stdout; nothing where text is NULL. */
+void cli_json_member(const char *before, const char *key, const char *text);
 /* "12.3 MB"; in a static ring of buffers */
 const char *cli_bytes(uint64_t n);
 

@@ -41,50 +41,33 @@ static int take(void *user, char key, const char *value)
 
 static void print_json(const quern_model *m, const options *o, const quern_summary *s)
 {
-	printf("{\"archive\": ");
-	cli_json_string(stdout, o->output);
+	cli_json_member("{", "archive", o->output);
 	printf(", \"archiveBytes\": %llu, \"modelBytes\": %llu, \"layers\": [", (unsigned long long)s->archive_bytes,
 		(unsigned long long)s->model_bytes);
 	for (size_t i = 0; i < quern_model_layers(m); i++) {
 		quern_layer l;
 		quern_model_layer(m, i, &l);
-		printf("%s\n  {\"node\": ", i ? "," : "");
-		cli_json_string(stdout, l.node);
-		printf(", \"weight\": ");
-		cli_json_string(stdout, l.weight);
+		cli_json_member(i ? ",\n  {" : "\n  {", "node", l.node);
+		cli_json_member(", ", "weight", l.weight);
 		printf(", \"role\": \"%s\", \"weightBits\": %d, \"actBits\": %d, \"form\": \"%s\", \"origin\": \"%s\", \"bytes\": %llu", l.role, l.weight_bits,
 			l.act_bits, l.form, l.origin, (unsigned long long)l.stored_bytes);
-		if (l.reason) {
-			printf(", \"reason\": ");
-			cli_json_string(stdout, l.reason);
-		}
-		if (l.act_reason) {
-			printf(", \"actReason\": ");
-			cli_json_string(stdout, l.act_reason);
-		}
+		cli_json_member(", ", "reason", l.reason);
+		cli_json_member(", ", "actReason", l.act_reason);
 		if (l.rounding)
 			printf(", \"rounding\": \"%s\"", l.rounding);
-		if (l.rounding_note) {
-			printf(", \"roundingNote\": ");
-			cli_json_string(stdout, l.rounding_note);
-		}
+		cli_json_member(", ", "roundingNote", l.rounding_note);
 		printf("}");
 	}
 	printf("\n]");
 	for (size_t i = 0; i < quern_model_equalizations(m); i++) {
 		quern_equalization e;
 		quern_model_equalization(m, i, &e);
-		printf("%s\n  {\"tensor\": ", i ? "," : ", \"equalization\": [");
-		cli_json_string(stdout, e.tensor);
-		printf(", \"source\": ");
-		cli_json_string(stdout, e.source);
+		cli_json_member(i ? ",\n  {" : ", \"equalization\": [\n  {", "tensor", e.tensor);
+		cli_json_member(", ", "source", e.source);
 		printf(", \"layers\": %zu, \"folded\": %s", e.layers, e.why ? "false" : "true");
 		if (e.error >= 0)
 			printf(", \"error\": %.6g", e.error);
-		if (e.why) {
-			printf(", \"why\": ");
-			cli_json_string(stdout, e.why);
-		}
+		cli_json_member(", ", "why", e.why);
 		printf("}");
 	}
 	printf("%s}\n", quern_model_equalizations(m) ? "\n]" : "");

@@ -55,12 +55,10 @@ static void print_json_layer(const quern_model *m, size_t i)
 {
 	quern_layer l;
 	quern_model_layer(m, i, &l);
-	printf("%s\n  {\"node\": ", i ? "," : "");
-	cli_json_string(stdout, l.node);
+	cli_json_member(i ? ",\n  {" : "\n  {", "node", l.node);
 	printf(", \"op\": \"%s\", \"weight\": ", l.op);
 	cli_json_string(stdout, l.weight);
-	printf(", \"output\": ");
-	cli_json_string(stdout, l.output);
+	cli_json_member(", ", "output", l.output);
 	if (*l.role)
 		printf(", \"role\": \"%s\"", l.role);
 	else
@@ -69,14 +67,8 @@ static void print_json_layer(const quern_model *m, size_t i)
 	for (int k = 0; k < l.rank; k++)
 		printf("%s%lld", k ? ", " : "", (long long)l.shape[k]);
 	printf("], \"type\": \"%s\", \"bytes\": %llu, \"q4_0\": %s", l.type, (unsigned long long)l.bytes, l.not_q4 ? "false" : "true");
-	if (l.not_q4) {
-		printf(", \"notQ4_0\": ");
-		cli_json_string(stdout, l.not_q4);
-	}
-	if (l.why) {
-		printf(", \"reason\": ");
-		cli_json_string(stdout, l.why);
-	}
+	cli_json_member(", ", "notQ4_0", l.not_q4);
+	cli_json_member(", ", "reason", l.why);
 	if (l.n_parts) {
 		printf(", \"parts\": [");
 		for (int k = 0; k < l.n_parts; k++) {
@@ -100,8 +92,7 @@ static void print_json(const quern_model *m)
 	for (size_t i = 0; i < quern_model_attentions(m); i++) {
 		quern_attention a;
 		quern_model_attention(m, i, &a);
-		printf("%s\n  {\"node\": ", i ? "," : "");
-		cli_json_string(stdout, a.node);
+		cli_json_member(i ? ",\n  {" : "\n  {", "node", a.node);
 		printf(", \"block\": %d, \"cross\": %s, \"heads\": ", a.block, a.cross ? "true" : "false");
 		if (a.heads)
 			printf("%lld", (long long)a.heads);
