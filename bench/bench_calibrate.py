@@ -22,10 +22,10 @@ def theirs():
 
 
 theirs()
-rows = []
+ratios = []
 for _ in range(rounds):
-    first, second = (float(x) for x in subprocess.check_output([program, model, str(threads), folder], env=peer.environment).split())
+    ours, balance = (float(x) for x in subprocess.check_output([program, model, str(threads), folder], env=peer.environment).split())
     other = theirs()
-    rows.append((first / other, second / other))
-    print(f"calibrate {first:.2f} ms, balanced ranges {second:.2f} ms, onnxruntime {other:.2f} ms: {rows[-1][0]:.2f} and {rows[-1][1]:.2f}", flush=True)
-print("median ratios: calibrate %.2f, balanced ranges %.2f" % tuple(statistics.median(x) for x in zip(*rows)))
+    ratios.append(ours / other)
+    print(f"calibrate {ours:.2f} ms a sample, onnxruntime {other:.2f} ms: {ratios[-1]:.2f}; factors {balance:.0f} ms, once", flush=True)
+print(f"median ratio: {statistics.median(ratios):.2f}")

@@ -101,18 +101,17 @@ static qn_status balance_tensor(qn_graph *g, qn_pass_env *env, qn_stats *s)
 }
 
 /* --- ranges of what was balanced ------------------------------------------------------------------------------------- */
-static void see_balanced(void *user, qn_stats *s, const float *x, int64_t rows, const float *clean, int64_t n, qn_arena *scratch)
+/* The samples are not run again: what calibration kept of the tensor tells its largest quotients, and its rows the others. */
+static void estimate_balanced(qn_graph *g, const qn_calibration *c, qn_stats *s, qn_plan *p)
 {
-	(void)user;
-	(void)clean;
-	(void)n;
-	if (!s->balanced)
-		return;
-	float *y = QN_NEW(scratch, float, rows * s->channels);
-	for (int64_t r = 0; r < rows; r++)
-		for (int64_t k = 0; k < s->channels; k++)
-			y[r * s->channels + k] = x[r * s->channels + k] / s->balance[k];
-	qn_ranges_add(s->balanced, y, rows * s->channels, scratch);
+	qn_arena scratch;
+	qn_arena_init(&scratch, g->ctx);
+	qn_summary end[2];
+	for (int e = 0; e < s->tails->n_ends; e++)
+		end[e] = qn_tails_summary(s->tails, e, s->balance, s->rows, s->n_rows, s->count + s->masked, &scratch);
+	s->balanced = qn_ranges_new(&p->config->calibration, p->arena);
+	qn_ranges_add_summary(s->balanced, end, c->samples, &scratch);
+	qn_arena_release(&scratch);
 }
 
 /* Whether some layer's range is more than the maximum, which the channels' maxima tell. */
@@ -130,16 +129,13 @@ qn_status qn_pass_balance(qn_graph *g, qn_pass_env *env)
 	const quern_config *config = env->plan->config;
 	if (!c || !qn_method_balances(config->calibration.method))
 		return QUERN_OK;
-	bool again = false;
 	for (size_t i = 0; i < c->n; i++) {
 		qn_stats *s = &c->stats[i];
 		QN_TRY(balance_tensor(g, env, s));
-		if (needs_ranges(env->plan, s)) {
-			s->balanced = qn_ranges_new(&config->calibration, env->plan->arena);
-			again = true;
-		}
+		if (needs_ranges(env->plan, s))
+			estimate_balanced(g, c, s, env->plan);
 		if (g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, "balance", i + 1, c->n))
 			QN_FAIL(g->ctx, QUERN_ERR_CANCELLED, "stopped");
 	}
-	return again ? qn_calibration_run(g, env, "ranges", see_balanced, NULL) : QUERN_OK;
+	return QUERN_OK;
 }

@@ -55,6 +55,7 @@ static void collect(qn_graph *g, qn_plan *p, qn_calibration *c)
 		s->rows = QN_NEW(a, float, QN_STATS_ROWS * s->channels);
 		s->row_hash = QN_NEW(a, uint64_t, QN_STATS_ROWS);
 		s->row_half = QN_NEW(a, uint8_t, QN_STATS_ROWS);
+		s->tails = qn_tails_new(s->channels, qn_method_asymmetric(p->config->calibration.method), a);
 	}
 	c->outputs = QN_NEW(a, qn_stats, g->n_outputs + 1);
 	for (int i = 0; i < g->n_outputs; i++) {
@@ -82,8 +83,10 @@ static void gather(void *user, qn_stats *s, const float *x, int64_t rows, const 
 	for (int64_t r = 0; r < rows; r++)
 		channel_bounds(x + r * s->channels, s->channels, s->half_low[half], s->half_high[half]);
 	qn_ranges_add(s->ranges, clean, n, scratch);
-	if (s->rows)
-		qn_stats_keep_rows(s, x, rows, half);
+	if (!s->rows)
+		return;
+	qn_stats_keep_rows(s, x, rows, half);
+	qn_tails_add(s->tails, x, rows);
 }
 
 static void join_halves(qn_stats *s)
@@ -159,7 +162,7 @@ qn_status qn_pass_calibrate(qn_graph *g, qn_pass_env *env)
 	collect(g, p, c);
 	env->calibration = c;
 	c->samples = qn_samples_count(env->samples);
-	QN_TRY(qn_calibration_run(g, env, "calibrate", gather, c));
+	QN_TRY(qn_calibration_run(g, env, gather, c));
 	for (size_t i = 0; i < c->n; i++) {
 		qn_arena scratch;
 		qn_arena_init(&scratch, g->ctx);

@@ -198,7 +198,7 @@ static qn_status run_group(run *r, group *p, qn_pass_env *env, size_t from)
 	return status;
 }
 
-qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, const char *stage, qn_see_fn see, void *user)
+qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, qn_see_fn see, void *user)
 {
 	run r = {.g = g, .see = see, .user = user};
 	if (!watch(&r, env->scratch, env->calibration))
@@ -213,7 +213,7 @@ qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, const char *stage, q
 	qn_status status = QUERN_OK;
 	for (size_t i = 0; i < n && status == QUERN_OK; i += p.n) {
 		status = run_group(&r, &p, env, i);
-		if (status == QUERN_OK && g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, stage, i + p.n, n))
+		if (status == QUERN_OK && g->ctx->progress && !g->ctx->progress(g->ctx->progress_user, "calibrate", i + p.n, n))
 			status = qn_fail(g->ctx, QUERN_ERR_CANCELLED, "stopped");
 	}
 	qn_arena_release(&keep);

@@ -20,6 +20,7 @@ typedef struct qn_stats {
 	uint64_t *row_hash;         /* of the rows kept, ascending once calibration is over */
 	uint8_t *row_half;          /* which half of the samples a row kept is from */
 	float mask_floor;           /* values up to it were made by a mask */
+	struct qn_tails *tails;     /* of channels, where the tensor may get a balance */
 	struct qn_ranges *ranges;   /* estimates what codes have to reach: passes/observe/observe.h */
 	struct qn_ranges *balanced; /* the same of x / balance, where the tensor is balanced and its maximum does not suffice; else NULL */
 	const float *balance;       /* [channels], NULL: none */
@@ -44,13 +45,13 @@ typedef struct qn_calibration {
 
 qn_stats *qn_calibration_find(const qn_calibration *c, const qn_value *v); /* NULL when v was not observed */
 
-/* --- runs over the samples, for the passes that calibrate ------------------------------------------------------------ */
+/* --- the run over the samples ------------------------------------------------------------------------------------------ */
 /* Sees a tensor of the calibration as it is computed: values without those that a mask made, which are 0 in `x`. `clean` are the n values
  * that no mask made. */
 typedef void (*qn_see_fn)(void *user, qn_stats *s, const float *x, int64_t rows, const float *clean, int64_t n, qn_arena *scratch);
-/* Runs the float graph over all samples with progress of that stage. NaN or +infinity in a tensor of the calibration is QUERN_ERR_NUMERIC
- * with a message that names the sample and the node that made it. */
-qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, const char *stage, qn_see_fn see, void *user);
+/* Runs the float graph over all samples. NaN or +infinity in a tensor of the calibration is QUERN_ERR_NUMERIC with a message that names the
+ * sample and the node that made it. */
+qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, qn_see_fn see, void *user);
 /* The value up to which a value of v counts as made by a mask: half of the most negative constant that is added or selected on the way to
  * v, at most -1e8 where there is none. */
 float qn_mask_floor(const qn_value *v);

@@ -36,6 +36,14 @@ static void make_room(qn_histogram *h, float largest)
 	h->doublings += more;
 }
 
+static uint64_t *bin_of(const qn_histogram *h, float v, double shrink)
+{
+	return &h->count[(int64_t)((double)v / h->first_width * shrink)];
+}
+
+/* A power of two, so that floors agree with those of merged bins. */
+static double shrink_of(const qn_histogram *h) { return ldexp(1, -h->doublings); }
+
 static void add(void *state, const float *v, int64_t n, qn_arena *scratch)
 {
 	(void)scratch;
@@ -47,11 +55,28 @@ static void add(void *state, const float *v, int64_t n, qn_arena *scratch)
 		for (int64_t i = at; i < end; i++)
 			largest = v[i] > largest ? v[i] : largest;
 		make_room(h, largest);
-		double shrink = ldexp(1, -h->doublings); /* exact, so that floors agree with those of merged bins */
+		double shrink = shrink_of(h);
 		for (int64_t i = at; i < end; i++)
-			h->count[(int64_t)((double)v[i] / h->first_width * shrink)]++;
+			++*bin_of(h, v[i], shrink);
 	}
 	h->total += (uint64_t)n;
+}
+
+static void add_summary(void *state, const qn_summary *s, size_t samples, qn_arena *scratch)
+{
+	(void)samples;
+	qn_histogram *h = state;
+	double stands_for = (double)s->n_rest / (double)s->n_body;
+	add(h, s->body, s->n_body, scratch);
+	if (s->n_tail)
+		make_room(h, s->tail[0].v);
+	for (int i = 0; i < h->config->hist_num_bins; i++)
+		h->count[i] = (uint64_t)nearbyint((double)h->count[i] * stands_for);
+	for (int64_t i = 0; i < s->n_tail; i++)
+		*bin_of(h, s->tail[i].v, shrink_of(h)) += (uint64_t)s->tail[i].n;
+	h->total = 0;
+	for (int i = 0; i < h->config->hist_num_bins; i++)
+		h->total += h->count[i];
 }
 
 float qn_histogram_quantile(const qn_histogram *h, double p, float largest)
@@ -81,4 +106,4 @@ static float range(const void *state, float largest, int bits, qn_arena *scratch
 	}
 }
 
-const qn_observer_kind qn_observe_histogram = {start, add, range};
+const qn_observer_kind qn_observe_histogram = {start, add, add_summary, range};

@@ -1,7 +1,5 @@
-/* largest.c - the largest of many magnitudes, without sorting them. */
+/* largest.c - the largest of many magnitudes, without sorting all of them. */
 #include "passes/observe/observe.h"
-
-#include <stdlib.h>
 
 enum { BUCKETS = 2048, BUCKET_SHIFT = 20 }; /* exponent and three bits of fraction: floats that are not negative order as their bits do */
 enum { RUN = 16 };                          /* values of which one maximum is taken */
@@ -13,10 +11,24 @@ static uint32_t bits_of(float v)
 	return u;
 }
 
-static int falling(const void *a, const void *b)
+/* Falling, one byte of the bits after the other from the lowest on (an LSD radix sort). */
+static void sort_falling(float *v, int64_t n, qn_arena *scratch)
 {
-	float x = *(const float *)a, y = *(const float *)b;
-	return x > y ? -1 : x < y;
+	float *from = v, *to = QN_NEW(scratch, float, n + 1);
+	for (int shift = 0; shift < 32; shift += 8) {
+		int64_t first[256] = {0}, at = 0;
+		for (int64_t i = 0; i < n; i++)
+			first[255 - (bits_of(from[i]) >> shift & 255)]++;
+		for (int b = 0; b < 256; b++) {
+			int64_t here = first[b];
+			first[b] = at;
+			at += here;
+		}
+		for (int64_t i = 0; i < n; i++)
+			to[first[255 - (bits_of(from[i]) >> shift & 255)]++] = from[i];
+		float *other = from;
+		from = to, to = other;
+	}
 }
 
 /* The first bits of the lower end of a bucket such that n values, or all, are in it and above. */
@@ -70,6 +82,6 @@ void qn_largest(const float *v, int64_t count, int64_t n, float *out, qn_arena *
 	for (int64_t i = 0; i < count; i++)
 		if (bits_of(v[i]) >= least)
 			taken[k++] = v[i];
-	qsort(taken, (size_t)k, sizeof *taken, falling);
+	sort_falling(taken, k, scratch); /* four swaps: it ends where it began */
 	memcpy(out, taken, (size_t)(n < k ? n : k) * sizeof *out);
 }

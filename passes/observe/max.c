@@ -16,6 +16,14 @@ static void add(void *state, const float *v, int64_t n, qn_arena *scratch)
 	(void)scratch;
 }
 
+static void add_summary(void *state, const qn_summary *s, size_t samples, qn_arena *scratch)
+{
+	(void)state;
+	(void)s;
+	(void)samples;
+	(void)scratch;
+}
+
 static float range(const void *state, float largest, int bits, qn_arena *scratch)
 {
 	(void)state;
@@ -24,4 +32,4 @@ static float range(const void *state, float largest, int bits, qn_arena *scratch
 	return largest;
 }
 
-const qn_observer_kind qn_observe_max = {start, add, range};
+const qn_observer_kind qn_observe_max = {start, add, add_summary, range};

@@ -46,6 +46,27 @@ static void add(void *state, const float *v, int64_t n, qn_arena *scratch)
 			p->v[p->n++] = largest[i * top / want];
 }
 
+/* Which values a sample would have given is not known. So the samples together give what they would have given one by one, in strides as
+ * long. */
+static void add_summary(void *state, const qn_summary *s, size_t samples, qn_arena *scratch)
+{
+	pool *p = state;
+	int64_t tail = 0, all = s->n_rest;
+	for (int64_t i = 0; i < s->n_tail; i++)
+		all += s->tail[i].n;
+	double top = ceil(p->config->topk_ratio * (double)all / (double)samples), want = fmin(top, p->config->max_each);
+	double n = fmin(want * (double)samples, p->config->max_total), stands_for = (double)s->n_rest / (double)s->n_body;
+	float *body = QN_NEW(scratch, float, s->n_body + 1);
+	qn_largest(s->body, s->n_body, s->n_body, body, scratch);
+	int64_t at = 0; /* of the tail, whose first `at` have `tail` values */
+	for (double i = 0; i < n && i * top / want < (double)all; i++) {
+		double rank = floor(i * top / want);
+		for (; at < s->n_tail && (double)(tail + s->tail[at].n) <= rank; at++)
+			tail += s->tail[at].n;
+		p->v[p->n++] = at < s->n_tail ? s->tail[at].v : body[(int64_t)((rank - (double)tail) / stands_for)];
+	}
+}
+
 static float range(const void *state, float largest, int bits, qn_arena *scratch)
 {
 	const pool *p = state;
@@ -61,4 +82,4 @@ static float range(const void *state, float largest, int bits, qn_arena *scratch
 	return (float)((double)v[i] + (at - below) * ((double)next - (double)v[i]));
 }
 
-const qn_observer_kind qn_observe_max_percentile = {start, add, range};
+const qn_observer_kind qn_observe_max_percentile = {start, add, add_summary, range};

@@ -46,10 +46,20 @@ static void add_end(const qn_ranges *r, void *state, float *most, const float *v
 void qn_ranges_add(qn_ranges *r, const float *v, int64_t n, qn_arena *scratch)
 {
 	bool ends = qn_method_asymmetric(r->config->method);
-	r->count += n;
 	add_end(r, r->high, &r->most_high, v, n, ends ? 1 : 0, scratch);
 	if (ends)
 		add_end(r, r->low, &r->most_low, v, n, -1, scratch);
+}
+
+void qn_ranges_add_summary(qn_ranges *r, const qn_summary end[2], size_t samples, qn_arena *scratch)
+{
+	void *const state[] = {r->high, r->low};
+	float *const most[] = {&r->most_high, &r->most_low};
+	for (int e = 0; e < (qn_method_asymmetric(r->config->method) ? 2 : 1); e++) {
+		const qn_summary *s = &end[e];
+		*most[e] = s->n_tail ? s->tail[0].v : s->body[0];
+		r->kind->add_summary(state[e], s, samples, scratch);
+	}
 }
 
 static float end_range(const qn_ranges *r, const void *state, float most, int bits, float min_clip_ratio, qn_arena *scratch)
