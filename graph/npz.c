@@ -59,6 +59,8 @@ qn_status qn_npz_read(qn_ctx *ctx, qn_arena *a, const char *path, qn_npz **out)
 		QN_GROW(a, z->names, z->n, z->cap_names);
 		QN_GROW(a, z->tensors, z->n, z->cap_tensors);
 		const char *name = qn_arena_strndup(a, member, len - 4);
+		if (qn_npz_get(z, name))
+			QN_FAIL(ctx, QUERN_ERR_FORMAT, "'%s': array '%s' is there twice", path, name);
 		QN_TRY(read_member(ctx, a, r, path, name, &file, &n));
 		QN_TRY(qn_npy_decode(ctx, a, qn_arena_printf(a, "%s: %s", path, name), file, n, &z->tensors[z->n]));
 		z->names[z->n++] = name;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,7 +32,7 @@ struct qn_samples {
 static bool ends_with(const char *s, const char *end)
 {
 	size_t n = strlen(s), m = strlen(end);
-	return n >= m && !strcmp(s + n - m, end);
+	return n >= m && !strcasecmp(s + n - m, end);
 }
 
 static void add(qn_samples *s, sample item)
@@ -252,6 +253,17 @@ static qn_status read_npz(qn_samples *s, const char *path, qn_arena *a, const qn
 	return QUERN_OK;
 }
 
+/* Files are numbered as the inputs are. A tensor may be called anything but another input. */
+static qn_status check_place(qn_samples *s, const char *path, int input, const char *name)
+{
+	for (int i = 0; name && i < s->g->n_inputs; i++) {
+		if (i != input && !strcmp(s->g->inputs[i]->name, name) && strcmp(s->g->inputs[input]->name, name) != 0)
+			QN_FAIL(s->g->ctx, QUERN_ERR_CONFIG, "sample '%s': input_%d.pb is called '%s', which is input %d of the graph; input %d is '%s'", path,
+				input, name, i, input, s->g->inputs[input]->name);
+	}
+	return QUERN_OK;
+}
+
 static qn_status read_folder(qn_samples *s, const char *path, qn_arena *a, const qn_tensor **inputs)
 {
 	for (int i = 0; i <= s->g->n_inputs; i++) {
@@ -263,6 +275,7 @@ static qn_status read_folder(qn_samples *s, const char *path, qn_arena *a, const
 				i == 1 ? "" : "s");
 		qn_tensor *t;
 		QN_TRY(qn_onnx_tensor_file(s->g->ctx, file, a, &t, &name));
+		QN_TRY(check_place(s, path, i, name));
 		QN_TRY(convert(s, path, s->g->inputs[i], t, a, &inputs[i]));
 		QN_TRY(check_values(s, path, s->g->inputs[i], inputs[i]));
 	}

@@ -23,7 +23,7 @@ static qn_status progress(pass *p, double work)
 	p->done += work;
 	size_t at = p->total > 0 ? (size_t)(p->done / p->total * STEPS + 0.5) : STEPS;
 	if (ctx->progress && !ctx->progress(ctx->progress_user, "sensitivity", at < STEPS ? at : STEPS, STEPS))
-		QN_FAIL(ctx, QUERN_ERR_CANCELLED, "stopped; what was measured is kept, and the same command goes on from there");
+		QN_FAIL(ctx, QUERN_ERR_CANCELLED, "stopped");
 	return QUERN_OK;
 }
 

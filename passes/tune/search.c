@@ -102,7 +102,7 @@ qn_status qn_check_curve(qn_tuner *t, qn_solution *s, qn_tuning *u)
 		QN_TRY(qn_verify(t, &e));
 		u->points[at].measured = qn_error_of(t, &e);
 		if (t->ctx->progress && !t->ctx->progress(t->ctx->progress_user, "checks", i + 1, n))
-			QN_FAIL(t->ctx, QUERN_ERR_CANCELLED, "stopped; what was measured is kept, and the same command goes on from there");
+			QN_FAIL(t->ctx, QUERN_ERR_CANCELLED, "stopped");
 	}
 	qn_solution_choose(t, s, s->at, s->act_limit);
 	return QUERN_OK;

@@ -170,7 +170,9 @@ static qn_status tune(qn_tuner *t, quern_tuning *r)
 		qn_source_note_path(t->ctx, t->options->check_samples);
 	QN_TRY(prepare(t));
 	qn_status status = measure_and_choose(t, r);
-	if (status != QUERN_OK && status != QUERN_ERR_CANCELLED && !t->options->state)
+	if (status == QUERN_ERR_CANCELLED)
+		return qn_fail(t->ctx, status, "stopped; what was measured is kept, and the same command goes on from there");
+	if (status != QUERN_OK && !t->options->state)
 		qn_log(t->ctx, QUERN_LOG_WARN, "'%s' keeps what was measured: the next tuning of these widths, to whatever target, goes on from there", t->state_path);
 	return status;
 }

@@ -80,7 +80,7 @@ static void a_folder(void **state)
 	text_graph(two_inputs);
 	for (int i = 0; i < 3; i++) {
 		qn_tensor t[] = {ints(i ? QN_I32 : QN_I64, 1, 3 + i, 10 * i), ints(QN_I64, 1, 3 + i, 0)};
-		put(qn_arena_printf(&arena, "s%d.npz", 2 - i), both, t, 2);
+		put(qn_arena_printf(&arena, i == 1 ? "s1.NPZ" : "s%d.npz", 2 - i), both, t, 2);
 		put(qn_arena_printf(&arena, "expected_%d.npz", i), both, t, 1);
 	}
 	qn_samples *s = opened(folder);
@@ -92,7 +92,7 @@ static void a_folder(void **state)
 		assert_int_equal(in[0]->dim[1], 5 - (int64_t)i);
 		assert_int_equal(qn_tensor_get_i64(in[0], 0), 20 - 10 * (int64_t)i);
 	}
-	assert_int_equal(qn_samples_count(opened(in_folder("s1.npz"))), 1);
+	assert_int_equal(qn_samples_count(opened(in_folder("s1.NPZ"))), 1);
 }
 
 static void wrong_samples(void **state)
@@ -110,6 +110,9 @@ static void wrong_samples(void **state)
 	fails(opened(in_folder("extra.npz")), 0, QUERN_ERR_CONFIG, "extra.npz", "'more'");
 	fails(opened(in_folder("missing.npz")), 0, QUERN_ERR_CONFIG, "missing.npz", "'mask'");
 	fails(opened(in_folder("type.npz")), 0, QUERN_ERR_CONFIG, "type.npz", "'mask' is f32");
+	static const char *const again[] = {"ids", "mask", "ids"};
+	put("twice.npz", again, t, 3);
+	fails(opened(in_folder("twice.npz")), 0, QUERN_ERR_FORMAT, "twice.npz", "'ids' is there twice");
 	fails(opened(in_folder("rank.npz")), 0, QUERN_ERR_SHAPE, "rank.npz", "'mask' has rank 1");
 	qn_samples *s;
 	assert_int_not_equal(qn_samples_open(graph, in_folder("nowhere"), &arena, &s), QUERN_OK);
@@ -208,6 +211,31 @@ static void order_by_content(void **state)
 	assert_memory_equal(seen[0], seen[1], sizeof seen[0]);
 }
 
+/* Files of a test_data_set are numbered as the graph's inputs are. */
+static void put_tensor(const char *file, const char *name)
+{
+	static const uint8_t of_one_row[] = {0x08, 1, 0x08, 2, 0x10, 7, 0x3a, 2, 5, 6}; /* dims 1 and 2, type int64, the elements 5 and 6 */
+	FILE *f = fopen(in_folder(file), "wb");
+	assert_non_null(f);
+	fwrite(of_one_row, 1, sizeof of_one_row, f);
+	fprintf(f, "\x42%c%s", (int)strlen(name), name); /* the tensor's name */
+	assert_int_equal(fclose(f), 0);
+}
+
+static void names_in_a_data_set(void **state)
+{
+	(void)state;
+	text_graph(two_inputs);
+	const qn_tensor *in[2];
+	put_tensor("input_0.pb", "anything");
+	put_tensor("input_1.pb", "mask");
+	assert_int_equal(qn_samples_read(opened(folder), 0, &arena, in), QUERN_OK);
+	assert_int_equal(qn_tensor_get_i64(in[1], 1), 6);
+	put_tensor("input_0.pb", "mask");
+	ctx.n_sources = 0;
+	fails(opened(folder), 0, QUERN_ERR_CONFIG, "input_0.pb is called 'mask', which is input 1", "input 0 is 'ids'");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +245,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(integers_that_do_not_fit, setup, teardown),
 		cmocka_unit_test_setup_teardown(decoder_state, setup, teardown),
 		cmocka_unit_test_setup_teardown(order_by_content, setup, teardown),
+		cmocka_unit_test_setup_teardown(names_in_a_data_set, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
