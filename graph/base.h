@@ -29,7 +29,7 @@ typedef struct qn_ctx {
 	quern_progress_fn progress;
 	void *progress_user;
 	int threads;        /* 0: as many as the machine has */
-	bool engine_math;   /* erf as the engine approximates it, for what is to be compared with its results */
+	bool engine_math;   /* f32 as the engine computes it (graph/ops/_engine.h), for what is to be compared with its results */
 	jmp_buf *on_memory; /* where an exhausted heap unwinds to; set by QN_ENTER */
 	char message[4096]; /* the text of the last failure */
 	struct {

@@ -10,10 +10,20 @@ QN_VECTOR static void exact_f32(const float *in, float *out, int64_t n, const fl
 }
 
 /* In the order of what is emitted. */
-QN_VECTOR static void engine_f32(const float *in, float *out, int64_t n, const float *p)
+QN_FUSED static void engine_exact_f32(const float *in, float *out, int64_t n, const float *p)
 {
 	(void)p;
-	QN_SIMD for (int64_t i = 0; i < n; i++) out[i] = 0.5f * in[i] * (1.0f + qn_erf_engine(in[i] * 0.70710678f));
+	QN_SIMD for (int64_t i = 0; i < n; i++) out[i] = 0.5f * in[i] * (1.0f + qn_engine_erf(in[i] * 0.70710678f));
+}
+
+QN_FUSED static void engine_tanh_f32(const float *in, float *out, int64_t n, const float *p)
+{
+	(void)p;
+	QN_SIMD for (int64_t i = 0; i < n; i++)
+	{
+		const float x = in[i];
+		out[i] = 0.5f * x * (1.0f + qn_engine_tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+	}
 }
 
 static void exact_f64(const double *in, double *out, int64_t n, const double *p)
@@ -36,15 +46,17 @@ static void tanh_f64(const double *in, double *out, int64_t n, const double *p)
 		out[i] = in[i] / (1.0 + exp(-1.5957691216057307 * (in[i] + 0.044715 * in[i] * in[i] * in[i])));
 }
 
-static const qn_unary exact = {.f32 = exact_f32, .f64 = exact_f64};
-static const qn_unary as_engine = {.f32 = engine_f32, .f64 = exact_f64};
-static const qn_unary by_tanh = {.f32 = tanh_f32, .f64 = tanh_f64};
+/* by form (erf, tanh), then whether as the engine */
+static const qn_unary forms[2][2] = {
+	{{.f32 = exact_f32, .f64 = exact_f64}, {.f32 = engine_exact_f32, .f64 = exact_f64}},
+	{{.f32 = tanh_f32, .f64 = tanh_f64}, {.f32 = engine_tanh_f32, .f64 = tanh_f64}},
+};
 
 QN_ZIP_KERNELS(a + b, a + b)
 
 qn_status qn_gelu_map(qn_call *c, const qn_tensor *x, const qn_tensor *y, bool tanh_form)
 {
-	return qn_unary_map(c, x, y, tanh_form ? &by_tanh : c->ctx->engine_math ? &as_engine : &exact, NULL);
+	return qn_unary_map(c, x, y, &forms[tanh_form][c->ctx->engine_math], NULL);
 }
 
 qn_status qn_gelu_bias_infer(qn_call *c)

@@ -11,10 +11,11 @@
 
 /* Clones for wide vectors, chosen when the program starts. Clones and sanitizers do not go together. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-#define QN_VECTOR __attribute__((target_clones("avx512f", "avx2", "default")))
+#define QN_CLONES(...) __attribute__((target_clones(__VA_ARGS__, "default")))
 #else
-#define QN_VECTOR
+#define QN_CLONES(...)
 #endif
+#define QN_VECTOR QN_CLONES("avx512f", "avx2")
 #define QN_SIMD _Pragma("omp simd")
 /* A function that is not taken into the loop that calls it keeps the loop from becoming vectors. */
 #define QN_INLINE static inline __attribute__((always_inline))
@@ -140,22 +141,6 @@ QN_INLINE float qn_erf(float x)
 {
 	float a = fabsf(x);
 	return qn_select(a < 1.0f, qn_erf_small(x), qn_with_sign(1.0f - qn_erfc_large(a), x));
-}
-
-/* As the engine computes it, to 1.2e-6: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.28. */
-QN_INLINE float qn_erf_engine(float x)
-{
-	float a = fabsf(x), p = 0.0000430638f;
-	p = p * a + 0.0002765672f;
-	p = p * a + 0.0001520143f;
-	p = p * a + 0.0092705272f;
-	p = p * a + 0.0422820123f;
-	p = p * a + 0.0705230784f;
-	p = p * a + 1.0f;
-	p = p * p;
-	p = p * p;
-	p = p * p;
-	return qn_with_sign(1.0f - 1.0f / (p * p), x);
 }
 
 /* Right to 2e-6 relative down to x = -4, and to 3e-11 below, where 1 + erf would have cancelled. */

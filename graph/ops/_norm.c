@@ -1,4 +1,5 @@
 #include "graph/ops/_norm.h"
+#include "graph/ops/_engine.h"
 
 #define KERNEL(name, type)                                                                                             \
 	QN_VECTOR static double name##_sum(const type *x, int64_t n)                                                   \
@@ -61,6 +62,19 @@
 KERNEL(f32, float)
 KERNEL(f64, double)
 
+/* Step by step what is emitted. */
+static void engine_row(const qn_norm *h, const float *x, float *y, int64_t row, const float *s, const float *b)
+{
+	float mean = h->rms ? 0.0f : qn_engine_sum(x, h->n, row * h->n) * (1.0f / (float)h->n);
+	for (int64_t i = 0; i < h->n; i++)
+		y[i] = x[i] - mean;
+	qn_engine_rms(y, y, h->n, (float)h->epsilon);
+	for (int64_t i = 0; s && i < h->n; i++)
+		y[i] *= s[i];
+	for (int64_t i = 0; b && i < h->n; i++)
+		y[i] += b[i];
+}
+
 qn_status qn_norm_rows(qn_call *c, const qn_tensor *x, const qn_tensor *y, const qn_norm *h)
 {
 	if (!qn_dtype_is_float(x->type))
@@ -82,7 +96,7 @@ qn_status qn_norm_rows(qn_call *c, const qn_tensor *x, const qn_tensor *y, const
 	float *out = y->type == QN_F32 ? (float *)(uintptr_t)y->data : QN_NEW(c->scratch, float, count);
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
 	for (int64_t r = 0; r < h->rows; r++)
-		f32_row(h, in + r * h->n, out + r * h->n, r, s, b);
+		(h->as_engine ? engine_row : f32_row)(h, in + r * h->n, out + r * h->n, r, s, b);
 	if (y->type != QN_F32)
 		qn_convert(out, QN_F32, (void *)(uintptr_t)y->data, y->type, count);
 	return QUERN_OK;

@@ -11,6 +11,7 @@ typedef struct qn_norm {
 	int64_t rows, n;
 	double epsilon;
 	bool rms;
+	bool as_engine; /* rows of f32 alone, without statistics */
 	const qn_tensor *scale, *bias;
 	int64_t entries, span;
 	float *mean, *inverse; /* statistics of each row, where wanted; else NULL */

@@ -72,6 +72,7 @@ qn_status qn_norm_layer_eval(qn_call *c, bool rms)
 	/* outputs 1 and 2 are mean and inverse deviation; the RMS form has the latter alone */
 	h.mean = !rms && qn_call_wants(c, 1) ? QN_OUT(c, 1, float) : NULL;
 	h.inverse = qn_call_wants(c, 2) ? QN_OUT(c, 2, float) : rms && qn_call_wants(c, 1) ? QN_OUT(c, 1, float) : NULL;
+	h.as_engine = c->ctx->engine_math && x->type == QN_F32 && axis == x->rank - 1 && !h.mean && !h.inverse;
 	QN_TRY(qn_norm_rows(c, x, &c->y[0], &h));
 	if (!direct && has_scale)
 		QN_TRY(apply(c, 1, &(qn_zip){.kernel = {mul_f32, mul_f64, NULL}}));

@@ -1,4 +1,5 @@
 #include "graph/ops/_reduce.h"
+#include "graph/ops/_engine.h"
 
 void qn_reduce_plan_make(qn_reduce_plan *p, const qn_tensor *x, const bool *reduced)
 {
@@ -176,6 +177,30 @@ static void eval_dims(qn_call *c, const qn_reducer *r, const qn_reduce_plan *p)
 	}
 }
 
+/* Sums in the engine's order: along the last axis, or down one axis (or neighbours) before it. False: another set of axes. */
+static bool engine_sums(const qn_call *c, const qn_reduce_plan *p, const bool *reduced, float *y)
+{
+	const qn_tensor *x = c->x[0];
+	const float *v = x->data;
+	int axes = 0;
+	for (int a = 0; a < x->rank; a++)
+		axes += reduced[a];
+	if (p->by_row ? axes != 1 || !reduced[x->rank - 1] : p->n_reduced != 1)
+		return false;
+	for (int64_t o = 0; p->by_row && o < p->outputs; o++)
+		y[o] = qn_engine_sum(v + o * p->count, p->count, o * p->count);
+	if (p->by_row)
+		return true;
+	memset(y, 0, (size_t)p->outputs * sizeof *y);
+	for (int64_t o = 0; o < p->outputs; o += p->inner) {
+		const float *from = v + offset_of(o / p->inner, p->n_kept, p->kept, p->kept_stride);
+		for (int64_t r = 0; r < p->count; r++)
+			for (int64_t i = 0; i < p->inner; i++)
+				y[o + i] += from[r * p->reduced_stride[0] + i];
+	}
+	return true;
+}
+
 qn_status qn_reduce_eval(qn_call *c, const qn_reducer *r)
 {
 	const qn_tensor *x = c->x[0], *y = &c->y[0];
@@ -191,6 +216,11 @@ qn_status qn_reduce_eval(qn_call *c, const qn_reducer *r)
 		QN_OP_FAIL(c, QUERN_ERR_UNSUPPORTED, "no reduction of elements of type %s", qn_dtype_name(x->type));
 	if (!qn_dtype_is_float(x->type) && r->i64) {
 		eval_ints(c, r, &p);
+		return QUERN_OK;
+	}
+	if (c->ctx->engine_math && r->engine && x->type == QN_F32 && engine_sums(c, &p, reduced, QN_OUT(c, 0, float))) {
+		for (int64_t o = 0; o < p.outputs; o++)
+			QN_OUT(c, 0, float)[o] = r->engine(QN_OUT(c, 0, float)[o], p.count);
 		return QUERN_OK;
 	}
 	double *acc = QN_NEW(c->scratch, double, p.outputs + 1);

@@ -29,6 +29,7 @@ typedef struct qn_reducer {
 	qn_fold f64, i64; /* i64 NULL: integers are computed as f64 too */
 	double (*finish)(double acc, int64_t count); /* may be NULL */
 	int64_t (*finish_int)(int64_t acc, int64_t count);
+	float (*engine)(float sum, int64_t count); /* what the engine makes of its sum of f32; NULL: its order is not followed */
 	qn_dim (*dim)(qn_dims *t, qn_dim acc, qn_dim x); /* NULL: undecided for dims */
 } qn_reducer;
 

@@ -88,7 +88,7 @@ qn_status qn_softmax_eval(qn_call *c, qn_softmax_row row, qn_line_f64 line)
 	int threads = qn_span_threads(c, l.outer * l.n);
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
 	for (int64_t k = 0; k < l.outer; k++)
-		row(in + k * l.n, out + k * l.n, l.n);
+		row(in + k * l.n, out + k * l.n, l.n, k * l.n);
 	return QUERN_OK;
 }
 

@@ -10,8 +10,8 @@
 qn_status qn_softmax_infer(qn_call *c);
 /* The axes first..last of the line. */
 qn_status qn_softmax_axes(qn_call *c, int *first, int *last);
-/* f32 lines of contiguous elements through `row`, everything else through `line`. */
-typedef void (*qn_softmax_row)(const float *x, float *y, int64_t n);
+/* f32 lines of contiguous elements through `row` (`at`: elements of the tensor before it), everything else through `line`. */
+typedef void (*qn_softmax_row)(const float *x, float *y, int64_t n, int64_t at);
 qn_status qn_softmax_eval(qn_call *c, qn_softmax_row row, qn_line_f64 line);
 /* The axes as "[1, 2]". */
 qn_status qn_softmax_emit_axes(qn_emit *e, const char **axes);

@@ -5,6 +5,7 @@
 #define QN_OPS_UNARY_H
 
 #include "graph/emit.h"
+#include "graph/ops/_engine.h"
 #include "graph/ops/_span.h"
 
 typedef void (*qn_map_f32)(const float *in, float *out, int64_t n, const float *p);
@@ -64,6 +65,19 @@ qn_status qn_unary_emit(qn_emit *e, const char *nnef);
 		}                                                                                                      \
 	}
 
+/* Kernel `engine_f32`: the same as the engine computes it. */
+#define QN_UNARY_ENGINE(expr32)                                                                                        \
+	QN_FUSED static void engine_f32(const float *in, float *out, int64_t n, const float *p)                        \
+	{                                                                                                              \
+		(void)p;                                                                                               \
+		QN_SIMD for (int64_t i = 0; i < n; i++)                                                                \
+		{                                                                                                      \
+			const float x = in[i];                                                                         \
+			out[i] = expr32;                                                                               \
+		}                                                                                                      \
+	}                                                                                                              \
+	static const qn_unary as_engine = {.f32 = engine_f32, .f64 = map_f64};
+
 /* A whole row without attributes: float kernels, and "nnef(x)". */
 #define QN_UNARY_ROW(id, onnx, nnef, expr32, expr64, ...)                                                              \
 	QN_UNARY_FLOAT(expr32, expr64)                                                                                 \
@@ -74,5 +88,17 @@ qn_status qn_unary_emit(qn_emit *e, const char *nnef);
 	static qn_status emit(qn_emit *e) { return qn_unary_emit(e, nnef); }                                           \
 	const qn_op qn_op_##id = {.name = onnx, .min_in = 1, .max_in = 1, .traits = QN_ELEMENTWISE,                    \
 		.infer = qn_infer_same, .eval = eval, .emit = emit, ##__VA_ARGS__}
+
+/* The same with what the engine makes of it, for evaluations that are compared with its own. */
+#define QN_UNARY_ROW_ENGINE(id, onnx, nnef, expr32, expr64, engine32)                                                  \
+	QN_UNARY_FLOAT(expr32, expr64)                                                                                 \
+	QN_UNARY_ENGINE(engine32)                                                                                      \
+	static qn_status eval(qn_call *c)                                                                              \
+	{                                                                                                              \
+		return qn_unary_eval(c, c->ctx->engine_math ? &as_engine : &(qn_unary){.f32 = map_f32, .f64 = map_f64}, NULL); \
+	}                                                                                                              \
+	static qn_status emit(qn_emit *e) { return qn_unary_emit(e, nnef); }                                           \
+	const qn_op qn_op_##id = {.name = onnx, .min_in = 1, .max_in = 1, .traits = QN_ELEMENTWISE,                    \
+		.infer = qn_infer_same, .eval = eval, .emit = emit}
 
 #endif

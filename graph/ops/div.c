@@ -11,6 +11,8 @@ static inline int64_t int_div(int64_t a, int64_t b, bool u)
 }
 
 QN_ZIP_KERNELS(a / b, int_div(a, b, u))
+/* The engine multiplies with the reciprocal. */
+QN_ZIP_KERNEL(engine_f32, float, float, a * (1.0f / b))
 
 /* Of integers: floor division, mirrored where the dividend is never positive. A dividend like S - 1, negative for an empty sequence
  * only, is taken as a size. */
@@ -53,7 +55,10 @@ static bool on_fraction(qn_call *c, qn_dim a, double b, qn_dim *y)
 
 static qn_status eval(qn_call *c)
 {
-	return qn_zip_eval(c, &(qn_zip){.kernel = QN_ZIP_ALL, .dim = on_dim, .fraction = on_fraction});
+	qn_zip f = {.kernel = QN_ZIP_ALL, .dim = on_dim, .fraction = on_fraction};
+	if (c->ctx->engine_math)
+		f.kernel[QN_AS_F32] = engine_f32;
+	return qn_zip_eval(c, &f);
 }
 
 /* The engine divides by a constant power of two with a shift, which rounds down: signed integers are divided without their sign. */

@@ -1,16 +1,11 @@
 #include "graph/ops/_gelu.h"
 
 QN_UNARY_FLOAT(qn_erf(x), erf(x))
-
-QN_VECTOR static void engine_f32(const float *in, float *out, int64_t n, const float *p)
-{
-	(void)p;
-	QN_SIMD for (int64_t i = 0; i < n; i++) out[i] = qn_erf_engine(in[i]);
-}
+QN_UNARY_ENGINE(qn_engine_erf(x))
 
 static qn_status eval(qn_call *c)
 {
-	return qn_unary_eval(c, &(qn_unary){.f32 = c->ctx->engine_math ? engine_f32 : map_f32, .f64 = map_f64}, NULL);
+	return qn_unary_eval(c, c->ctx->engine_math ? &as_engine : &(qn_unary){.f32 = map_f32, .f64 = map_f64}, NULL);
 }
 
 static qn_status emit(qn_emit *e)

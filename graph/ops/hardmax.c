@@ -10,8 +10,9 @@ static void line(double *x, int64_t n, const void *user)
 		x[i] = i == best;
 }
 
-static void row(const float *x, float *y, int64_t n)
+static void row(const float *x, float *y, int64_t n, int64_t at)
 {
+	(void)at;
 	int64_t best = 0;
 	for (int64_t i = 1; i < n; i++)
 		best = x[i] > x[best] ? i : best;

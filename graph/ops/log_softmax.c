@@ -6,8 +6,9 @@ QN_VECTOR static void subtract(const float *x, float *y, int64_t n, double by)
 }
 
 /* y holds the exponentials until their sum is known */
-static void row(const float *x, float *y, int64_t n)
+static void row(const float *x, float *y, int64_t n, int64_t at)
 {
+	(void)at;
 	float top = qn_row_max(x, n);
 	double sum = qn_row_exp(x, y, n, top);
 	subtract(x, y, n, (double)top + log(sum));

@@ -16,6 +16,7 @@ static inline int64_t pow_int(int64_t a, int64_t b)
 
 QN_ZIP_KERNEL(zip_square, float, float, ((void)b, a * a))
 QN_ZIP_KERNEL(zip_f32, float, float, pow_f32(a, b))
+QN_ZIP_KERNEL(engine_f32, float, float, b == 0.5f ? sqrtf(a) : powf(a, b)) /* the engine's: a square aside, by the general function */
 QN_ZIP_KERNEL(zip_f64, double, double, pow(a, b))
 QN_ZIP_KERNEL(zip_i64, int64_t, int64_t, pow_int(a, b))
 
@@ -37,6 +38,8 @@ static qn_status eval(qn_call *c)
 	if (!qn_dtype_is_numeric(a->type) || !qn_dtype_is_numeric(b->type))
 		QN_OP_FAIL(c, QUERN_ERR_UNSUPPORTED, "no power of %s by %s", qn_dtype_name(a->type), qn_dtype_name(b->type));
 	qn_zip f = {.kernel = QN_ZIP_ALL};
+	if (c->ctx->engine_math)
+		f.kernel[QN_AS_F32] = engine_f32;
 	if (qn_dtype_is_float(a->type) || !qn_dtype_is_float(b->type)) {
 		b = converted(c, b, a->type);
 		if (a->type == QN_F32 && qn_tensor_count(b) == 1 && *(const float *)b->data == 2.0f)

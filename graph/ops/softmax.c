@@ -1,3 +1,4 @@
+#include "graph/ops/_engine.h"
 #include "graph/ops/_softmax.h"
 
 QN_VECTOR static void scale(float *y, int64_t n, float by)
@@ -5,8 +6,9 @@ QN_VECTOR static void scale(float *y, int64_t n, float by)
 	QN_SIMD for (int64_t i = 0; i < n; i++) y[i] *= by;
 }
 
-static void row(const float *x, float *y, int64_t n)
+static void row(const float *x, float *y, int64_t n, int64_t at)
 {
+	(void)at;
 	double sum = qn_row_exp(x, y, n, qn_row_max(x, n));
 	scale(y, n, (float)(1.0 / sum));
 }
@@ -23,7 +25,7 @@ static void line(double *x, int64_t n, const void *user)
 		x[i] /= sum;
 }
 
-static qn_status eval(qn_call *c) { return qn_softmax_eval(c, row, line); }
+static qn_status eval(qn_call *c) { return qn_softmax_eval(c, c->ctx->engine_math ? qn_engine_softmax : row, line); }
 
 static qn_status emit(qn_emit *e)
 {

@@ -1,3 +1,3 @@
 #include "graph/ops/_unary.h"
 
-QN_UNARY_ROW(tanh, "Tanh", "tanh", qn_tanh(x), tanh(x));
+QN_UNARY_ROW_ENGINE(tanh, "Tanh", "tanh", qn_tanh(x), tanh(x), qn_engine_tanh(x));

@@ -18,5 +18,6 @@ print(report["samples"], [o["name"] for o in report["outputs"]], len(layers), so
 print("good output", output["cosine"] > 0.99, 0 < output["klBits"] < 0.1, "ordered", sqnr == sorted(sqnr), "roles", sorted({l["role"] for l in layers}))
 print("written", {k: v.shape for k, v in np.load("out.npz").items()})
 END
-quern eval $m --eval good.npz --bits 32 --embedding-bits 32 | head -3
+# float widths: what is left is that the engine sums in another order
+quern eval $m --eval good.npz --bits 32 --embedding-bits 32 | head -3 | sed -E '3s/ +1[0-9]{2}[.][0-9]+ .* logits/ over 100 dB, logits/'
 ls
