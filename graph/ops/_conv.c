@@ -122,7 +122,7 @@ void qn_conv_run(qn_call *c, const qn_conv *v, const void *x, const void *w, voi
 		if (!plain)
 			fill_columns(v, in, from, to, col);
 		qn_gemm g = {.type = ints ? QN_F32 : v->type, .m = v->c_out, .n = to - from, .k = rows, .lda = rows,
-			.ldb = plain ? v->out_size : to - from, .ldc = v->out_size, .batch = 1};
+			.ldb = plain ? v->out_size : to - from, .ldc = v->out_size, .batch = 1, .chained = c->ctx->engine_math && !ints};
 		const char *weight = (const char *)w + (size_t)(group % v->groups * v->c_out * rows) * size;
 		const char *right = plain ? in + (size_t)from * size : col;
 		char *out = (char *)y + (size_t)(group * v->c_out * v->out_size + from) * size;

@@ -135,6 +135,11 @@ void qn_gemm_run(const qn_gemm *g, int threads, const void *a, const void *b, vo
 			memset((char *)y + (size_t)(i / g->m * g->c_step + i % g->m * g->ldc) * size, 0, (size_t)g->n * size);
 		return;
 	}
+	double work = (double)g->batch * (double)g->m * (double)g->n * (double)g->k;
+	if (g->type == QN_F32 && g->chained) {
+		qn_gemm_chain(g, qn_threads_for(threads, work / PER_STEP), a, b, y);
+		return;
+	}
 	if (g->type == QN_F32 && g->tb && !g->ta && g->m <= FEW_ROWS && qn_gemm_dot_here()) {
 		few_rows(g, threads, a, b, y);
 		return;
@@ -142,7 +147,6 @@ void qn_gemm_run(const qn_gemm *g, int threads, const void *a, const void *b, vo
 	qn_blas_ready();
 	cut c = cut_of(g);
 	int64_t tiles = g->batch * c.down * c.across;
-	double work = (double)g->batch * (double)g->m * (double)g->n * (double)g->k;
 	int n_threads = tiles == 1 ? 1 : qn_threads_for(threads, work / PER_STEP);
 #pragma omp parallel for schedule(dynamic) num_threads(n_threads) if (n_threads > 1)
 	for (int64_t i = 0; i < tiles; i++) {

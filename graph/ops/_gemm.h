@@ -10,12 +10,15 @@
 typedef struct qn_gemm {
 	qn_dtype type; /* QN_F32, QN_F64, or an integer type of 4 or 8 bytes (wraps on overflow) */
 	bool ta, tb;
+	bool chained; /* f32: each element one chain of fused multiply-adds along k, as the engine sums (qn_ctx.engine_math) */
 	int64_t m, n, k, lda, ldb, ldc;
 	int64_t batch, c_step;
 	const int64_t *a_at, *b_at;
 } qn_gemm;
 
 void qn_gemm_run(const qn_gemm *g, int threads, const void *a, const void *b, void *c);
+/* What it does with those that are chained, on that many threads. */
+void qn_gemm_chain(const qn_gemm *g, int threads, const float *a, const float *b, float *c);
 
 /* Exact products of integers of a small range that are held as f32: |a| <= a_max and |b| <= b_max. The sums are taken in i32 over slices
  * of k that f32 holds exactly. `part` is scratch of m * n floats per product; g->type is QN_F32. */

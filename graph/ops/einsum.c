@@ -152,7 +152,8 @@ static part product(work *w, const part *l, const part *r, int operand_index)
 	qn_term_join(&rt, &k), qn_term_join(&rt, &n);
 	qn_term_join(&yt, &m), qn_term_join(&yt, &n);
 	part a = arrange(w, l, &lt), b = arrange(w, r, &rt), y = {.term = yt};
-	qn_gemm g = {.type = w->type, .m = term_count(w, &m), .n = term_count(w, &n), .k = term_count(w, &k), .batch = term_count(w, &batch)};
+	qn_gemm g = {.type = w->type, .m = term_count(w, &m), .n = term_count(w, &n), .k = term_count(w, &k), .batch = term_count(w, &batch),
+		.chained = w->c->ctx->engine_math};
 	g.lda = g.k ? g.k : 1, g.ldb = g.ldc = g.n ? g.n : 1, g.c_step = g.m * g.n;
 	int64_t *at = QN_NEW(w->c->scratch, int64_t, g.batch), *bt = QN_NEW(w->c->scratch, int64_t, g.batch);
 	for (int64_t i = 0; i < g.batch; i++)

@@ -78,7 +78,7 @@ static qn_status eval(qn_call *c)
 {
 	const qn_tensor *a = c->x[0], *b = c->x[1];
 	qn_dtype t = a->type, type = t == QN_F64 || qn_dtype_size(t) >= 4 ? t : QN_F32;
-	qn_gemm g = {.type = type, .ta = qn_node_int(c->node, "transA", 0), .tb = qn_node_int(c->node, "transB", 0), .batch = 1,
+	qn_gemm g = {.type = type, .ta = qn_node_int(c->node, "transA", 0), .tb = qn_node_int(c->node, "transB", 0), .batch = 1, .chained = c->ctx->engine_math,
 		.lda = a->dim[1], .ldb = b->dim[1], .ldc = c->y[0].dim[1]};
 	g.m = c->y[0].dim[0], g.n = c->y[0].dim[1], g.k = a->dim[!g.ta];
 	void *out = QN_OUT(c, 0, void);

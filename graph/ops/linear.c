@@ -13,7 +13,7 @@ static qn_status infer(qn_call *c)
 static qn_status eval(qn_call *c)
 {
 	const qn_tensor *x = c->x[0], *w = c->x[1];
-	qn_gemm g = {.type = QN_F32, .tb = true, .n = w->dim[0], .k = w->dim[1], .batch = 1};
+	qn_gemm g = {.type = QN_F32, .tb = true, .n = w->dim[0], .k = w->dim[1], .batch = 1, .chained = c->ctx->engine_math};
 	g.lda = g.ldb = g.k, g.ldc = g.n;
 	g.m = 1;
 	for (int i = 0; i + 1 < x->rank; i++)

@@ -32,7 +32,7 @@ static const void *as_type(qn_call *c, const qn_tensor *t, qn_dtype to)
 static qn_status eval(qn_call *c)
 {
 	const qn_tensor *a = c->x[0], *b = c->x[1];
-	qn_gemm g = {.type = compute_type(a->type)};
+	qn_gemm g = {.type = compute_type(a->type), .chained = c->ctx->engine_math};
 	qn_matmul_plan(c, a, b, &g);
 	int64_t n = qn_tensor_count(&c->y[0]);
 	void *out = QN_OUT(c, 0, void);

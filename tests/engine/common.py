@@ -6,6 +6,9 @@ MODELS = ROOT / "models"
 SHARED = ROOT.parent / "shared"  # reference exports of the developers; not in the repository
 SKIP = 77
 SANITIZED = bool(os.environ.get("QUERN_SANITIZED"))  # the same code, many times slower: tests take less of it
+CPUINFO = pathlib.Path("/proc/cpuinfo")
+# The engine chooses its kernels by it; the variable is the engine's own.
+AVX512 = CPUINFO.exists() and "avx512f" in CPUINFO.read_text() and "-avx512f" not in os.environ.get("TRACT_CPU_ISA", "")
 FLOAT = ["--bits", "32", "--embedding-bits", "32"]
 
 

@@ -1,16 +1,16 @@
 """Every pair of weight and activation widths in the engine, against `quern eval`, which runs the compiled graph with the archive's arithmetic.
 
 Three models (the embedded byte llama; an encoder and a decoder with a fused query-key-value weight of the zoo, where they are there): outputs of the engine and of
-eval agree to 1e-3 relative L2 (agreement says how), graph.quant holds the scales of static activations, and the engine's own profile of the loaded model shows integer
+eval are equal bit for bit where the engine has AVX-512, and agree to 1e-3 relative L2 elsewhere (agreement says how), graph.quant holds the scales of static activations, and the engine's own profile of the loaded model shows integer
 products for integer layers.
 """
 import json, pathlib, tarfile, tempfile
-from common import MODELS, SHARED, Broken, Engine, Tally, compile_model, need, quern, rel_l2
+from common import AVX512, MODELS, SHARED, Broken, Engine, Tally, compile_model, need, quern, rel_l2
 
 need("tract", "numpy", "onnx")
 import numpy as np
 
-TOLERANCE, INPUTS = 1e-3, 3
+TOLERANCE, INPUTS = 1e-3, 1 if AVX512 else 3
 # what runs, flags, integer products for each layer with a role (None: not looked at), whether static scales are recorded
 CELLS = [
     ("Q4_0 x float", [], 0, False),
@@ -75,9 +75,9 @@ def integer_products(engine, archive, feeds):
 
 
 def agreement(engine, archive, feeds, folder, evaluate, outputs):
-    """Outputs of the engine and of eval, as a whole. The engine sums f32 in another order than we do, so a number on the edge between two codes may fall to the other
-    side, which all that depends on it shows from there on, and which says nothing of the arithmetic: then another input is tried, up to INPUTS in all. Most rows have to
-    agree on every one."""
+    """Outputs of the engine and of eval, as a whole. Without AVX-512 the engine sums f32 in another order than we do, so a number on the edge between two codes may fall
+    to the other side, which all that depends on it shows from there on, and which says nothing of the arithmetic: then another input is tried, up to INPUTS in all. Most
+    rows have to agree on every one."""
     for i in range(INPUTS):
         given = {k: np.roll(v, i, -1) if v.dtype.kind == "i" else v for k, v in feeds.items()}
         np.savez(folder / "input.npz", **given)
@@ -90,7 +90,7 @@ def agreement(engine, archive, feeds, folder, evaluate, outputs):
         text = f"relative L2 {whole:.1e}" + (f" on input {i + 1}" if i else "")
         if whole <= TOLERANCE or rows > TOLERANCE:
             break
-    return whole <= TOLERANCE, text
+    return whole <= (0 if AVX512 else TOLERANCE), text
 
 
 def one_cell(engine, folder, model, sample, flags, products, recorded, profile):
@@ -114,30 +114,10 @@ def one_cell(engine, folder, model, sample, flags, products, recorded, profile):
     return good, text
 
 
-def erf_as_the_engine(folder, engine):
-    """erf off as far as the engine's is, 1.2e-6: for a million values the difference moves codes."""
-    from onnx import TensorProto, helper, save
-
-    n = 1000
-    graph = helper.make_graph([helper.make_node("Erf", ["x"], ["y"])], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, n])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, n])])
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "erf.onnx")
-    x = np.linspace(-4, 4, n, dtype=np.float32)[None]
-    np.savez(folder / "erf.npz", x=x)
-    compile_model(folder / "erf.onnx", folder / "erf.nnef.tar")
-    done = quern("eval", folder / "erf.onnx", "--eval", folder / "erf.npz", "--outputs", folder / "erf.out.npz")
-    if done.returncode:
-        raise Broken(done.stderr.strip()[-300:])
-    got = engine.run(folder / "erf.nnef.tar", {"x": x})[0]
-    difference = np.abs(got - np.load(folder / "erf.out.npz")["y"])
-    return difference.max() < 4e-7 and (difference == 0).mean() > 0.9, f"at most {difference.max():.1e}, {(difference == 0).mean():.3f} of the values equal"
-
-
 def main():
     tally, engine = Tally(), Engine()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        tally.attempt("erf", lambda: erf_as_the_engine(folder, engine))
         for title, model, sample, cells in models(folder):
             for cell, flags, products, recorded in cells:
                 profile = cell in PROFILED and title == "byte llama"

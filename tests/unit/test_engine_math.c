@@ -2,6 +2,7 @@
 #include "op_fixture.h"
 
 #include "graph/ops/_engine.h"
+#include "graph/ops/_gemm.h"
 
 #include <math.h>
 
@@ -160,6 +161,41 @@ static void test_quotients(void **state)
 	assert_true(5.0f * (1.0f / 0.03f) != 5.0f / 0.03f);
 }
 
+/* --- products: one chain of fused multiply-adds an element ------------------------------------------------------------ */
+static float *noise(int64_t n)
+{
+	float *v = QN_NEW(&arena, float, n);
+	for (int64_t i = 0; i < n; i++)
+		v[i] = (float)draw(-1000, 1000) / 999.0f;
+	return v;
+}
+
+static void products_once(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+	const int64_t batch = 2, a_at[] = {m * k, 0}, b_at[] = {0, k * n};
+	const float *a = noise(batch * m * k), *b = noise(batch * k * n);
+	float *y = QN_NEW(&arena, float, batch * m * n);
+	qn_gemm g = {.type = QN_F32, .ta = ta, .tb = tb, .chained = true, .m = m, .n = n, .k = k, .lda = ta ? m : k, .ldb = tb ? k : n, .ldc = n,
+		.batch = batch, .c_step = m * n, .a_at = a_at, .b_at = b_at};
+	qn_gemm_run(&g, (int)draw(1, 3), a, b, y);
+	for (int64_t i = 0; i < batch * m * n; i++) {
+		int64_t p = i / (m * n), row = i / n % m, col = i % n;
+		float sum = 0.0f;
+		for (int64_t l = 0; l < k; l++)
+			sum = fmaf(a[a_at[p] + (ta ? l * m + row : row * k + l)], b[b_at[p] + (tb ? col * k + l : l * n + col)], sum);
+		expect_bits("product", i, y[i], sum);
+	}
+}
+
+static void test_products(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 40; i++)
+		products_once(draw(1, 20), draw(1, 70), draw(1, 40), draw(0, 1), draw(0, 1));
+	products_once(9, 33, 300, false, true);
+	products_once(64, 128, 128, false, false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +206,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_layer_norm, engine_setup, op_teardown),
 		cmocka_unit_test_setup_teardown(test_sums, engine_setup, op_teardown),
 		cmocka_unit_test_setup_teardown(test_quotients, engine_setup, op_teardown),
+		cmocka_unit_test_setup_teardown(test_products, engine_setup, op_teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
