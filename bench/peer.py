@@ -4,8 +4,8 @@ import glob, os
 import numpy as np
 import onnxruntime
 
-# Of quern's programs that are no command: threads wait as the command lets them.
-environment = {"GOMP_SPINCOUNT": "1000", **os.environ}
+# Of quern's programs that are no command: threads wait, and free memory is kept, as the command does it (cli/libraries.c).
+environment = {"GOMP_SPINCOUNT": "1000", "MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), **os.environ}
 
 
 def session(model, threads):

@@ -2,6 +2,7 @@
  *
  * needs: widths, samples where a layer needs a range (else it does nothing). gives: env->calibration; the graph is unchanged. Layers that
  * have a scale already (from an allocation file) ask for nothing. */
+#include "graph/ops/_math.h"
 #include "graph/samples.h"
 #include "passes/config.h"
 #include "passes/observe/observe.h"
@@ -67,7 +68,7 @@ static void collect(qn_graph *g, qn_plan *p, qn_calibration *c)
 	}
 }
 
-static void channel_bounds(const float *restrict x, int64_t n, float *restrict low, float *restrict high)
+QN_VECTOR static void channel_bounds(const float *restrict x, int64_t n, float *restrict low, float *restrict high)
 {
 	for (int64_t k = 0; k < n; k++) {
 		low[k] = x[k] < low[k] ? x[k] : low[k];

@@ -1,5 +1,6 @@
 /* calibrate_run.c - the float graph over all samples, tensor by tensor. */
 #include "graph/exec.h"
+#include "graph/ops/_math.h"
 #include "graph/samples.h"
 #include "passes/stats.h"
 
@@ -38,7 +39,7 @@ static int64_t unmask(const float *x, int64_t n, float mask_floor, float *zeroed
 	return k;
 }
 
-static bool all_plain(const float *x, int64_t n, float mask_floor)
+QN_VECTOR static bool all_plain(const float *x, int64_t n, float mask_floor)
 {
 	int other = 0;
 #pragma omp simd reduction(| : other)

@@ -62,6 +62,7 @@ typedef struct qn_tails {
 	float *list[2];    /* [channels, QN_TAIL], in no order; places that are free hold 0 */
 	int64_t *times[2]; /* how often each was seen */
 	float *least[2];   /* [channels]: the least of a list, which larger ones replace */
+	int64_t *hit;      /* room for one row's work */
 } qn_tails;
 
 qn_tails *qn_tails_new(int64_t channels, bool asymmetric, qn_arena *a);

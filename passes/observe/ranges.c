@@ -1,7 +1,6 @@
 /* ranges.c - the ends of a tensor's range from the estimators of a configuration. */
+#include "graph/ops/_math.h"
 #include "passes/observe/observe.h"
-
-#include <math.h>
 
 qn_ranges *qn_ranges_new(const qn_calibration_config *c, qn_arena *a)
 {
@@ -16,7 +15,7 @@ qn_ranges *qn_ranges_new(const qn_calibration_config *c, qn_arena *a)
 }
 
 /* The magnitudes of one end, 0 for values of the other; sign 0: of both. Returns the largest. */
-static float magnitudes(const float *restrict v, int64_t n, float sign, float *restrict out)
+QN_VECTOR static float magnitudes(const float *restrict v, int64_t n, float sign, float *restrict out)
 {
 	float most = 0;
 	if (sign == 0) {

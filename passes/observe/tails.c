@@ -1,8 +1,8 @@
 /* tails.c - the largest magnitudes of each channel: whatever positive factors divide the channels later, the largest of all quotients are
  * among them. Each is kept once, with how often it was seen: first tokens and padding are the same in every sample. */
+#include "graph/ops/_math.h"
 #include "passes/observe/observe.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 enum { LANES = 16 }; /* channels that are looked at side by side */
@@ -10,7 +10,7 @@ enum { LANES = 16 }; /* channels that are looked at side by side */
 qn_tails *qn_tails_new(int64_t channels, bool asymmetric, qn_arena *a)
 {
 	qn_tails *t = QN_NEW(a, qn_tails, 1);
-	*t = (qn_tails){.channels = channels, .n_ends = asymmetric ? 2 : 1};
+	*t = (qn_tails){.channels = channels, .n_ends = asymmetric ? 2 : 1, .hit = QN_NEW(a, int64_t, channels / LANES + 1)};
 	for (int e = 0; e < t->n_ends; e++) {
 		t->least[e] = QN_NEW(a, float, channels);
 		t->list[e] = QN_NEW(a, float, channels *QN_TAIL);
@@ -47,30 +47,41 @@ static void enter(qn_tails *t, int end, int64_t channel, float v)
 	t->least[end][channel] = least;
 }
 
-static bool any_enters(const float *restrict x, const float *restrict least, int64_t n)
+/* Numbers of the blocks of LANES channels in which some value may enter. */
+QN_VECTOR static int64_t blocks_that_enter(const float *restrict x, const float *restrict least, int64_t blocks, int64_t *restrict hit)
 {
-	int any = 0;
+	int64_t n = 0;
+	for (int64_t b = 0; b < blocks; b++) {
+		int any = 0;
 #pragma omp simd reduction(| : any)
-	for (int64_t i = 0; i < n; i++)
-		any |= fabsf(x[i]) >= least[i];
-	return any;
+		for (int i = 0; i < LANES; i++)
+			any |= (fabsf(x[b * LANES + i]) >= least[b * LANES + i]) & (x[b * LANES + i] != 0);
+		hit[n] = b;
+		n += any != 0;
+	}
+	return n;
+}
+
+static void enter_some(qn_tails *t, int end, const float *row, int64_t from, int64_t to)
+{
+	for (int64_t k = from; k < to; k++) {
+		float v = magnitude(t, end, row[k]);
+		if (v > 0 && v >= t->least[end][k])
+			enter(t, end, k, v);
+	}
 }
 
 void qn_tails_add(qn_tails *t, const float *x, int64_t rows)
 {
+	int64_t blocks = t->channels / LANES;
 	for (int64_t r = 0; r < rows; r++)
-		for (int e = 0; e < t->n_ends; e++)
-			for (int64_t k = 0; k < t->channels; k += LANES) {
-				const float *row = x + r * t->channels;
-				int64_t end = t->channels - k < LANES ? t->channels : k + LANES;
-				if (!any_enters(row + k, t->least[e] + k, end - k))
-					continue;
-				for (int64_t i = k; i < end; i++) {
-					float v = magnitude(t, e, row[i]);
-					if (v > 0 && v >= t->least[e][i])
-						enter(t, e, i, v);
-				}
-			}
+		for (int e = 0; e < t->n_ends; e++) {
+			const float *row = x + r * t->channels;
+			int64_t n = blocks_that_enter(row, t->least[e], blocks, t->hit);
+			for (int64_t i = 0; i < n; i++)
+				enter_some(t, e, row, t->hit[i] * LANES, (t->hit[i] + 1) * LANES);
+			enter_some(t, e, row, blocks * LANES, t->channels);
+		}
 }
 
 /* Quotients above it are all in the lists. */
