@@ -14,7 +14,7 @@ typedef struct options {
 
 static const cli_option option_list[] = {
 	{"o", "ALLOC.json", "the allocation file, for compile --load-bits", 'o'},
-	{"max-size", "BYTES", "the most that weights may take in the archive: 30000000, or with a unit: 30MB, 28MiB", '1'},
+	{"max-size", "BYTES", "the most that weights and constants may take in the archive: 30000000, or with a unit: 30MB, 28MiB", '1'},
 	{"max-bits", "B", "the most bits a weight, mean over the layers with a role, scales included (Q4_0 alone is 4.5)", '2'},
 	{"min-cosine", "C", "the least cosine of the outputs with float; what is chosen is compiled and executed", '3'},
 	{"act", NULL, "tune activations too: 8 bits (faster) or 16 where the weight gets int8", 'V'},
@@ -123,7 +123,7 @@ static void print_text(const options *o, const quern_tuning *t)
 	quern_tuning_summary s;
 	quern_tuning_get(t, &s);
 	bool kl = !strcmp(s.measure, "kl");
-	printf("%zu samples; errors are %s. The curve, each point wider in one layer than the one before:\n", s.samples,
+	printf("%zu sample%s; errors are %s. The curve, each point wider in one layer than the one before:\n", s.samples, s.samples == 1 ? "" : "s",
 		kl ? "bits of divergence a row of logits" : "1 - cosine");
 	printf("%10s  %6s  %11s  %11s  %s\n", "bytes", "bits", "modelled", "executed", "now has / layer");
 	for (size_t i = 0; i < quern_tuning_points(t); i++) {

@@ -135,7 +135,8 @@ static qn_status store(qn_emitter *em, const char *name, const char *key, const 
 	for (int i = 0; i < rank; i++)
 		shaped.dim[i] = i < units ? 1 : t->dim[i - units];
 	const char *label = qn_emit_label(em, name);
-	QN_TRY(qn_archive_add_tensor(em->ar, label, &shaped));
+	if (em->ar)
+		QN_TRY(qn_archive_add_tensor(em->ar, label, &shaped));
 	em->bytes += qn_tensor_bytes(t);
 	qn_stored *s = QN_NEW(em->arena, qn_stored, 1);
 	*s = (qn_stored){.next = qn_names_get(em->stored, key), .id = qn_emit_identifier(em, label), .value = v, .rank = rank};

@@ -200,6 +200,8 @@ static qn_status write_document(qn_emitter *em, const qn_graph *g, const char **
 	add_part(&doc, &em->variables, "");
 	add_part(&doc, &em->body, em->externals.len || em->variables.len ? "\n" : "");
 	qn_text_add(&doc, "}\n");
+	if (!em->ar)
+		return QUERN_OK;
 	if (em->quantization.len)
 		QN_TRY(qn_archive_add(em->ar, "graph.quant", em->quantization.s, em->quantization.len));
 	return qn_archive_add(em->ar, "graph.nnef", doc.s, doc.len);
@@ -245,7 +247,7 @@ static qn_status emit_nodes(qn_emitter *em, const qn_graph *g)
 		if (!is_needed(em, n))
 			continue;
 		QN_TRY(emit_node(em, n));
-		if (ctx->progress && !ctx->progress(ctx->progress_user, "write", ++done, total))
+		if (ctx->progress && !ctx->progress(ctx->progress_user, em->ar ? "write" : "count", ++done, total))
 			QN_FAIL(em->base.ctx, QUERN_ERR_CANCELLED, "stopped while writing, at node '%s'", n->name);
 	}
 	em->base.node = NULL;
@@ -267,7 +269,8 @@ static qn_status emit_all(qn_emitter *em, qn_graph *g)
 	return write_document(em, g, out_ids);
 }
 
-qn_status qn_emit_graph(qn_ctx *ctx, qn_graph *g, qn_target target, qn_archive *ar)
+/* bytes: of the variables. ar NULL: they are only counted. */
+static qn_status emit(qn_ctx *ctx, qn_graph *g, qn_target target, qn_archive *ar, uint64_t *bytes)
 {
 	if (target != QN_TARGET_TRACT)
 		QN_FAIL(ctx, QUERN_ERR_UNSUPPORTED,
@@ -275,7 +278,17 @@ qn_status qn_emit_graph(qn_ctx *ctx, qn_graph *g, qn_target target, qn_archive *
 	qn_arena *a = QN_NEW(g->arena, qn_arena, 1); /* whoever drops the graph drops it, should this unwind */
 	qn_arena_init(a, ctx);
 	qn_arena_defer(g->arena, (void (*)(void *))qn_arena_release, a);
-	qn_status st = emit_all(new_emitter(ctx, g, target, ar, a), g);
+	qn_emitter *em = new_emitter(ctx, g, target, ar, a);
+	qn_status st = emit_all(em, g);
+	*bytes = em->bytes;
 	qn_arena_release(a);
 	return st;
 }
+
+qn_status qn_emit_graph(qn_ctx *ctx, qn_graph *g, qn_target target, qn_archive *ar)
+{
+	uint64_t bytes;
+	return emit(ctx, g, target, ar, &bytes);
+}
+
+qn_status qn_emit_bytes(qn_ctx *ctx, qn_graph *g, qn_target target, uint64_t *bytes) { return emit(ctx, g, target, NULL, bytes); }

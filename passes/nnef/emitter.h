@@ -23,7 +23,7 @@ typedef struct qn_emitted {
 
 struct qn_emitter {
 	qn_emit base;          /* given to rows, with node and arena set anew for each */
-	qn_archive *ar;
+	qn_archive *ar;        /* NULL: nothing is written */
 	qn_arena *arena;       /* lives to the end of the emission */
 	qn_arena node_scratch; /* texts of one node: base.arena */
 	qn_arena weight;       /* one constant's content */

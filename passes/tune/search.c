@@ -59,26 +59,75 @@ static qn_status least_for(qn_tuner *t, qn_solution *s, double target, double *m
 	return QUERN_OK;
 }
 
-static qn_status within_budget(qn_tuner *t, qn_solution *s, uint64_t budget)
+static qn_status too_few(const qn_tuner *t, uint64_t smallest, uint64_t bytes)
 {
-	const qn_frontier *f = &s->frontier;
-	size_t at = qn_frontier_within_bytes(f, budget);
-	if (at == f->n && t->options->max_bytes)
-		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "%llu bytes are too few: the smallest widths take %llu%s", (unsigned long long)t->options->max_bytes,
-			(unsigned long long)qn_total_bytes(t, f->points[0].bytes),
-			t->options->embeddings || !t->uncounted_bytes ? "" : "; embedding tables keep their width unless they are tuned too");
-	if (at == f->n)
-		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "%g bits a weight are too few: the smallest widths take %.4g", t->options->max_bits,
-			qn_bits_a_weight(t, f->points[0].bytes));
-	qn_solution_choose(t, s, at, act_share(t) * f->points[at].error);
+	const char *tables = t->options->embeddings || !t->uncounted_bytes ? "" : "; embedding tables keep their width unless they are tuned too (--embeddings)";
+	if (t->options->max_bytes)
+		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "a size of %llu bytes is too small: the smallest widths take %llu%s", (unsigned long long)t->options->max_bytes,
+			(unsigned long long)bytes, tables);
+	QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "%g bits a weight are too few: the smallest widths take %.4g", t->options->max_bits, qn_bits_a_weight(t, smallest));
+}
+
+qn_status qn_search_can_meet(const qn_tuner *t)
+{
+	uint64_t smallest = 0, budget;
+	for (size_t i = 0; i < t->n; i++)
+		smallest += t->units[i].candidates[0].bytes;
+	return qn_budget(t, &budget) && smallest > budget ? too_few(t, smallest, qn_total_bytes(t, smallest)) : QUERN_OK;
+}
+
+static qn_status count_at(qn_tuner *t, qn_solution *s, size_t point, uint64_t *bytes)
+{
+	qn_solution_choose(t, s, point, act_share(t) * s->frontier.points[point].error);
+	QN_TRY(qn_size_count(t, bytes));
+	qn_log(t->ctx, QUERN_LOG_INFO, "%.3f bits a weight: %llu bytes as stored", qn_bits_a_weight(t, s->frontier.points[point].bytes), (unsigned long long)*bytes);
+	return QUERN_OK;
+}
+
+/* The constants beside the weights are known once an allocation is counted, and other allocations have some more or less. So what should fit is counted, and with what is
+ * known then chosen anew, between a point known to fit (or none: SIZE_MAX) and one known not to (or none: n). */
+static qn_status within_bytes(qn_tuner *t, qn_solution *s)
+{
+	const uint64_t most = t->options->max_bytes;
+	const size_t n = s->frontier.n;
+	size_t fits = SIZE_MAX, exceeds = n, at = n;
+	uint64_t budget, bytes = 0;
+	for (int trial = 0; trial < MOST_TRIALS; trial++) {
+		size_t low = fits == SIZE_MAX ? 0 : fits + 1, next;
+		qn_budget(t, &budget);
+		next = qn_frontier_within_bytes(&s->frontier, budget);
+		next = next == n ? 0 : next >= exceeds ? exceeds - 1 : next;
+		if (next < low || low == exceeds)
+			break;
+		at = next;
+		QN_TRY(count_at(t, s, at, &bytes));
+		*(bytes <= most ? &fits : &exceeds) = at;
+		if (exceeds == 0 || (fits == at && t->realised)) /* compiling takes long: what fits will do */
+			break;
+	}
+	size_t chosen = fits == SIZE_MAX ? 0 : fits;
+	if (at != chosen)
+		QN_TRY(count_at(t, s, chosen, &bytes));
+	return bytes <= most ? QUERN_OK : too_few(t, s->frontier.points[0].bytes, bytes);
+}
+
+static qn_status within_bits(qn_tuner *t, qn_solution *s)
+{
+	uint64_t budget;
+	qn_budget(t, &budget);
+	size_t at = qn_frontier_within_bytes(&s->frontier, budget);
+	qn_solution_choose(t, s, at, act_share(t) * s->frontier.points[at].error);
 	return QUERN_OK;
 }
 
 qn_status qn_search(qn_tuner *t, qn_solution *s, double *measured)
 {
-	uint64_t budget;
+	uint64_t bytes;
 	*measured = NAN;
-	return qn_budget(t, &budget) ? within_budget(t, s, budget) : least_for(t, s, 1 - t->options->min_cosine, measured);
+	if (t->options->max_bytes)
+		return within_bytes(t, s);
+	QN_TRY(t->options->max_bits > 0 ? within_bits(t, s) : least_for(t, s, 1 - t->options->min_cosine, measured));
+	return qn_size_count(t, &bytes);
 }
 
 /* The hull's first p + 1 points as choices. */

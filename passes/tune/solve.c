@@ -57,7 +57,11 @@ void qn_solution_choose(qn_tuner *t, qn_solution *s, size_t point, double act_li
 	s->gap = s->frontier.exact ? 0 : p->error - qn_hull_bound(s->hull, s->n_hull, p->bytes);
 }
 
-uint64_t qn_total_bytes(const qn_tuner *t, uint64_t of_units) { return t->other_bytes + of_units; }
+uint64_t qn_total_bytes(const qn_tuner *t, uint64_t of_units)
+{
+	int64_t sum = t->other_bytes + (int64_t)of_units;
+	return sum > 0 ? (uint64_t)sum : 0;
+}
 
 double qn_bits_a_weight(const qn_tuner *t, uint64_t of_units)
 {
@@ -67,8 +71,10 @@ double qn_bits_a_weight(const qn_tuner *t, uint64_t of_units)
 bool qn_budget(const qn_tuner *t, uint64_t *of_units)
 {
 	const quern_tune_options *o = t->options;
+	const uint64_t no_limit = INT64_MAX / 2;
+	int64_t left = (int64_t)(o->max_bytes < no_limit ? o->max_bytes : no_limit) - t->other_bytes;
 	if (o->max_bytes > 0)
-		*of_units = o->max_bytes > t->other_bytes ? o->max_bytes - t->other_bytes : 0;
+		*of_units = left > 0 ? (uint64_t)left : 0;
 	else if (o->max_bits > 0)
 		*of_units = t->uncounted_bytes + (uint64_t)(o->max_bits * (double)t->counted_weights / 8);
 	else

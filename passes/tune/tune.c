@@ -85,9 +85,8 @@ static qn_status prepare(qn_tuner *t)
 		for (size_t i = 0; i < t->model->plan.n; i++) /* nothing is rounded here */
 			t->model->plan.layers[i].rounding = t->model->plan.layers[i].rounding_note = NULL;
 	}
-	t->other_bytes = qn_model_other_bytes(t->model);
-	for (size_t i = 0; i < t->model->plan.n; i++)
-		t->other_bytes += t->model->plan.layers[i].role ? 0 : t->model->plan.layers[i].bytes;
+	QN_TRY(qn_size_estimate(t));
+	QN_TRY(qn_search_can_meet(t));
 	QN_TRY(qn_samples_open(g, t->config->calib_path, t->a, &t->samples));
 	QN_TRY(qn_streams_open(g, t->samples, 0, t->a, &t->streams));
 	QN_TRY(check_files(t));
@@ -100,24 +99,14 @@ static qn_status prepare(qn_tuner *t)
 }
 
 /* --- the result --------------------------------------------------------------------------------------------------------------- */
-/* Whether the allocation is to hold what only a compile finds: scales of activations, factors between channels. */
-static bool needs_compiling(const quern_model *m)
-{
-	if (m->config->equalize)
-		return true;
-	for (size_t i = 0; i < m->plan.n; i++)
-		if (m->plan.layers[i].act_bits <= QN_MOST_ACT_BITS)
-			return true;
-	return false;
-}
-
 /* What a report shows is of the compiled model too. Else compiling is left to whoever loads the allocation. */
 static qn_status realise(qn_tuner *t, qn_report **report)
 {
 	*report = NULL;
-	if (!t->config->report_path && !needs_compiling(t->model))
+	if (!t->realised && !t->config->report_path)
 		return QUERN_OK;
-	QN_TRY(qn_realise(t, &t->realised));
+	if (!t->realised)
+		QN_TRY(qn_realise(t, &t->realised));
 	t->realised->plan.tuning = t->model->plan.tuning;
 	return qn_report_of_compile(t->realised, "tune", t->a, report);
 }
@@ -129,7 +118,7 @@ static qn_status write_files(qn_tuner *t, quern_tuning *r)
 	t->model->plan.tuning = &r->tuning;
 	QN_TRY(qn_units_apply(t, t->model));
 	QN_TRY(realise(t, &report));
-	const quern_model *m = needs_compiling(t->model) ? t->realised : t->model;
+	const quern_model *m = qn_needs_compiling(t) ? t->realised : t->model;
 	QN_TRY(qn_model_save_bits(m, t->a, &allocation));
 	QN_TRY(qn_report_save(t->model, t->a, report, NULL, 0, &written));
 	if (t->options->curve)

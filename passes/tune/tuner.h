@@ -52,7 +52,7 @@ typedef struct qn_tuner {
 	const quern_tune_options *options;
 	qn_unit *units;
 	size_t n, cap;
-	uint64_t other_bytes;      /* of constants that are no unit's weight */
+	int64_t other_bytes;       /* of all that is stored, less those of the units; below 0 where units are equal and so stored once */
 	uint64_t counted_weights, uncounted_bytes;
 	qn_streams streams;        /* exact: the float run; rounded: the runs that fork off it */
 	qn_samples *samples;
@@ -105,6 +105,14 @@ typedef struct qn_output_sums {
 /* Adds the outputs of one run; exact: those of the float run. */
 void qn_outputs_add(qn_tuner *t, const qn_tensor *exact, const qn_tensor *const *outputs, qn_output_sums *s);
 qn_output_error qn_outputs_error(const qn_output_sums *s);
+
+/* --- size.c: bytes of all weights and constants as an archive stores them. Each makes t->other_bytes true for the chosen candidates. */
+/* Before anything is measured; constants that only samples tell of are not counted. */
+qn_status qn_size_estimate(qn_tuner *t);
+/* Of what the choice compiles to. Where qn_needs_compiling, t->realised is that afterwards. */
+qn_status qn_size_count(qn_tuner *t, uint64_t *bytes);
+/* Whether the chosen widths have what only a compile finds: scales of activations, factors between channels. */
+bool qn_needs_compiling(const qn_tuner *t);
 
 /* --- state.c: measured errors kept in a file, so that an interrupted tuning goes on where it was */
 qn_status qn_state_open(qn_tuner *t, const char *path, const char *key);

@@ -41,12 +41,12 @@ quern tune $m -o a.json --max-bits 5 --calib good.npz --curve a.json.partial; ec
 quern tune $m -o a.json --max-bits 5 --calib good.npz --curve nowhere/c.json; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --report a.html --curve a.html; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --report load.json; echo "status $?"
-quern tune $m -o left.json --max-bits 4 --calib good.npz --bits ffn=4; echo "status $?"; ls left*; rm left*
-quern tune $m -o a.json --max-bits 4 --calib good.npz --state kept --bits ffn=4; echo "status $?"
+quern tune $m -o left.json --max-bits 4 --calib good.npz --bits ffn=4; echo "status $?"; ls left* 2> /dev/null # known before anything is measured
+quern tune $m -o left.json --min-cosine 0.9999999 --calib good.npz --bits ffn=4 2> left.err; echo "status $?"; grep -E "keeps|no widths" left.err | cut -c 1-60; ls left*; mv left.json.partial kept; rm left*
 for wrong in '99 4 0 0' '0 7 0 0' '1 4 7ff8000000000000 0' '1 4 0 bff0000000000000' '1 4 7ff0000000000000 0' '1 4 0 -1' 'x'; do
-  head -1 kept > wrong; echo "$wrong" >> wrong; quern tune $m -o a.json --max-bits 4 --calib good.npz --state wrong --bits ffn=4 2>&1 | cut -c 1-100
+  head -1 kept > wrong; echo "$wrong" >> wrong; quern tune $m -o a.json --max-bits 5 --calib good.npz --state wrong --bits ffn=4 2>&1 | cut -c 1-100
 done
-(cat kept; sed -n 2p kept) > wrong; quern tune $m -o a.json --max-bits 4 --calib good.npz --state wrong --bits ffn=4 2>&1 | cut -c 1-100; rm wrong
+(cat kept; sed -n 2p kept) > wrong; quern tune $m -o a.json --max-bits 5 --calib good.npz --state wrong --bits ffn=4 2>&1 | cut -c 1-100; rm wrong
 quern tune $m -o a.json --max-size 1000 --calib good.npz --state kept --bits ffn=4; echo "status $?"
 echo precious > mine
 quern tune $m -o a.json --max-bits 5 --calib good.npz --state mine; echo "status $?"
@@ -65,10 +65,10 @@ print("curve", a["tuning"] == r["tuning"], all(x["bytes"] < y["bytes"] and x["er
 print("chosen", r["tuning"]["chosen"]["bits"] <= 5.5, "fixed", sum(u["fixed"] for u in r["layers"]), "of", len(r["layers"]))
 END
 quern tune $m -o b.json --max-bits 5.5 --calib good.npz --state kept --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8' --json --quiet > /dev/full; echo "status $?"
-act="quern tune $m --calib good.npz --rounding mse --state acts --quiet --max-bits 8.1"
-$act -o plain.json --act-share 2; echo "status $?"
-$act -o plain.json > plain; echo "status $?"; $act -o act.json --act --curve act.curve > act; echo "status $?"; $act -o more.json --act --act-share 20 > more; echo "status $?"
-$act -o pinned.json --act --act-bits 16 --state pinned > pinned.out; echo "status $?"; $act -o fixed.json --act --bits 8 --max-bits 9 --state fixed > /dev/null; echo "status $?"
+act="quern tune $m --calib good.npz --rounding mse --state acts --quiet"
+$act -o plain.json --act-share 2 --max-bits 8.1; echo "status $?"
+$act -o plain.json --max-bits 8.1 > plain; echo "status $?"; $act -o act.json --max-bits 8.1 --act --curve act.curve > act; echo "status $?"; $act -o more.json --max-bits 8.1 --act --act-share 20 > more; echo "status $?"
+$act -o pinned.json --max-bits 8.1 --act --act-bits 16 --state pinned > pinned.out; echo "status $?"; $act -o fixed.json --act --bits 8 --max-bits 9 --state fixed > /dev/null; echo "status $?"
 quern compile $m -o with.nnef.tar --load-bits act.json --calib good.npz --quiet > /dev/null; quern compile $m -o without.nnef.tar --load-bits act.json --quiet > /dev/null; cmp with.nnef.tar without.nnef.tar && echo "same archive without samples"
 $PYTHON - <<'END'
 import json
@@ -86,6 +86,11 @@ print("narrow", a["narrow"] == sum(u["products"] for u in c["layers"] if u.get("
 END
 $act -o equal.json --max-bits 5.2 --equalize --state equal > /dev/null; $act -o uneven.json --max-bits 5.2 > /dev/null
 quern compile $m -o with.nnef.tar --load-bits uneven.json --calib good.npz --equalize --quiet > /dev/null; quern compile $m -o without.nnef.tar --load-bits equal.json --quiet > /dev/null; cmp with.nnef.tar without.nnef.tar && echo "same factors"
-rm -f *.nnef.tar
+# what is stored is what the file says, and within the size that is asked for, constants of the activations and all
+stored() { quern compile $m -o size.nnef.tar --load-bits $1.json --calib good.npz --quiet > /dev/null; quern dump size.nnef.tar | tail -1 | cut -c 13-25; }
+said() { $PYTHON -c "import json; print(json.load(open('$1.json'))['tuning']['chosen']['bytes'])"; }
+for name in plain act equal; do test $(stored $name) -eq $(said $name) && echo "$name: stored as it says"; done
+most=$(($(said act) - 1)); $act -o less.json --max-size $most --act > /dev/null; test $(stored less) -eq $(said less) && test $(said less) -le $most && echo "within the size"
+rm -rf *.nnef.tar less.json
 tail -1 first | cut -c 1-8
 ls
