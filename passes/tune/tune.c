@@ -88,6 +88,7 @@ static qn_status prepare(qn_tuner *t)
 	QN_TRY(qn_size_estimate(t));
 	QN_TRY(qn_search_can_meet(t));
 	QN_TRY(qn_samples_open(g, t->config->calib_path, t->a, &t->samples));
+	QN_TRY(qn_samples_sort(t->samples)); /* sums do not depend on the names of files */
 	QN_TRY(qn_streams_open(g, t->samples, 0, t->a, &t->streams));
 	QN_TRY(check_files(t));
 	QN_TRY(qn_outputs_begin(t));

@@ -13,6 +13,7 @@ static qn_status read_checks(qn_tuner *t, const char *path, struct qn_checks *c)
 	qn_graph *g = t->model->graph;
 	qn_samples *samples;
 	QN_TRY(qn_samples_open(g, path, t->a, &samples));
+	QN_TRY(qn_samples_sort(samples));
 	c->n = qn_samples_count(samples);
 	c->inputs = QN_NEW(t->a, const qn_tensor **, c->n);
 	c->exact = QN_NEW(t->a, qn_tensor *, c->n);

@@ -91,6 +91,15 @@ stored() { quern compile $m -o size.nnef.tar --load-bits $1.json --calib good.np
 said() { $PYTHON -c "import json; print(json.load(open('$1.json'))['tuning']['chosen']['bytes'])"; }
 for name in plain act equal; do test $(stored $name) -eq $(said $name) && echo "$name: stored as it says"; done
 most=$(($(said act) - 1)); $act -o less.json --max-size $most --act > /dev/null; test $(stored less) -eq $(said less) && test $(said less) -le $most && echo "within the size"
-rm -rf *.nnef.tar less.json
+# samples by other names
+mkdir order other; $PYTHON - <<'END'
+import numpy as np
+for i in range(3):
+    for name in (f"order/{i}.npz", f"other/{2 - i}.npz"):
+        ids = np.arange(40 + 7 * i, 104 + 7 * i + 8 * i).reshape(2, 32 + 4 * i)
+        np.savez(name, input_ids=ids, attention_mask=np.ones_like(ids))
+END
+for samples in order other; do quern tune $m -o $samples.json --max-bits 5.2 --calib $samples --rounding mse --state $samples.state --quiet > $samples.out; done; cmp order.json other.json && cmp order.state other.state && echo "same order"
+rm -rf *.nnef.tar order* other* less.json
 tail -1 first | cut -c 1-8
 ls
