@@ -25,12 +25,15 @@ static qn_status eval(qn_call *c)
 	return QUERN_OK;
 }
 
-extern const qn_op qn_op_fake_quant_rows; /* its factors keep the rows and so do not stop a reshape either */
+extern const qn_op qn_op_concat, qn_op_fake_quant_rows; /* the latter's factors keep the rows and so do not stop a reshape either */
 
-/* Whether the contraction axis of `v` was merged from several (heads x head size), with nothing but views and unary functions since. */
-static bool merged_axis(const qn_value *v)
+/* Whether the contraction axis of `v` was merged from several (heads x head size) or put together by a Concat, with nothing but views and unary
+ * functions since. */
+static bool joined_axis(const qn_value *v)
 {
 	for (const qn_node *p = v->producer; p; p = v->producer) {
+		if (p->op == &qn_op_concat)
+			return true; /* of another axis: what is between is not worth telling them apart */
 		const qn_value *x = p->in[0];
 		bool unary = ((p->op->traits & QN_ELEMENTWISE) && p->n_in == 1) || p->op == &qn_op_fake_quant_rows;
 		if ((!unary && !(p->op->traits & QN_LAYOUT)) || !x->fact.shape.rank || !v->fact.shape.rank)
@@ -47,9 +50,9 @@ static qn_status emit(qn_emit *e)
 	const qn_node *n = e->node;
 	int rank = n->in[0]->fact.shape.rank;
 	const char *x = qn_emit_ranked(e, n->in[0], rank);
-	/* The engine folds a reshape that merges axes into the einsum by splitting the weight's axis, which breaks the blocks of Q4_0
-	 * (wrong results, no error). */
-	if ((n->in[1]->fact.type == QN_Q4_0 && merged_axis(n->in[0])) || qn_is_broadcast(n->in[0], rank, true))
+	/* The engine folds a reshape that merges axes into the einsum by splitting the weight's axis, which breaks the blocks of Q4_0 (wrong results,
+	 * no error), and a concat by slicing it, which ends its process. */
+	if ((n->in[1]->fact.type == QN_Q4_0 && joined_axis(n->in[0])) || qn_is_broadcast(n->in[0], rank, true))
 		x = qn_emit_apart(e, x);
 	const char *y = qn_linear_einsum(e, x, rank, qn_emit_ranked(e, n->in[1], 2), "f32");
 	if (qn_node_has_in(n, 2))

@@ -1,4 +1,4 @@
-"""`quern eval` against the engine, bit for bit: single operators, and the byte llama and MiniLM with 8-bit activations, alone and beside 16-bit ones.
+"""`quern eval` against the engine, bit for bit: single operators, Q4_0 layers behind what the engine rearranges, and the byte llama and MiniLM with 8-bit activations, alone and beside 16-bit ones.
 
 `eval` follows the engine's kernels for AVX-512 (graph/ops/_engine.h). Elsewhere the engine takes others, whose results differ by some 1e-7, and where a code depends on
 that, a model's outputs by its own rounding noise: then numbers are held to a tolerance. MiniLM needs its weights: models/fetch_minilm.
@@ -46,6 +46,18 @@ def operators():
     yield "Conv", [node("Conv", "x w b", pads=[1, 1, 1, 1])], {"x": normal(1, 8, 20, 20)}, {"w": normal(12, 8, 3, 3), "b": normal(12)}
 
 
+Q4_0 = ["--bits", "4"]
+
+
+def blocks_behind():
+    """What the engine would move into the weight of a Q4_0 layer, whose blocks cannot be split."""
+    constants, x = {"w": normal(128, 64)}, {"x": normal(2, 5, 64)}
+    yield "Q4_0 behind a Concat", [node("Tanh", "x", "t"), node("Concat", "x t", "c", axis=-1), node("MatMul", "c w")], x, constants
+    yield "Q4_0 behind a Concat and a Reshape", [node("Concat", "x x", "c", axis=-1), node("Reshape", "c s", "r"), node("MatMul", "r w")], x, {**constants, "s": np.array([-1, 128])}
+    yield "Q4_0 behind a Concat, by Einsum", [node("Concat", "x x", "c", axis=-1), node("Einsum", "c w", equation="bsd,df->bsf")], x, constants
+    yield "Q4_0 behind merged heads", [node("Tanh", "x", "t"), node("Reshape", "t s", "r"), node("MatMul", "r w")], {"x": normal(2, 5, 4, 32)}, {**constants, "s": np.array([0, 0, 128])}
+
+
 def evaluated(model, sample, outputs, flags):
     done = quern("eval", model, "--eval", sample, "--outputs", outputs, *flags)
     if done.returncode:
@@ -54,16 +66,16 @@ def evaluated(model, sample, outputs, flags):
         return list(z.values())
 
 
-def one_operator(engine, folder, nodes, feeds, constants):
+def one_operator(engine, folder, flags, nodes, feeds, constants):
     symbols = {name: [f"{name}{i}" if i < len(v.shape) - 1 and "Conv" != nodes[0].op_type else d for i, d in enumerate(v.shape)] for name, v in feeds.items()}
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(name, TensorProto.FLOAT, symbols["x"] if v.shape == feeds["x"].shape else symbols[name])
                                            for name, v in feeds.items()],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(np.asarray(v), name) for name, v in constants.items()])
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), folder / "operator.onnx")
     np.savez(folder / "operator.npz", **feeds)
-    compile_model(folder / "operator.onnx", folder / "operator.nnef.tar", *FLOAT)
+    compile_model(folder / "operator.onnx", folder / "operator.nnef.tar", *flags)
     want = engine.run(folder / "operator.nnef.tar", feeds)[0]
-    got = evaluated(folder / "operator.onnx", folder / "operator.npz", folder / "operator.out.npz", FLOAT)[0]
+    got = evaluated(folder / "operator.onnx", folder / "operator.npz", folder / "operator.out.npz", flags)[0]
     other, error = float((got.view(np.int32) != want.view(np.int32)).mean()), rel_l2(got, want)
     return error < 1e-6 and (other == 0 or not AVX512), f"{other:.4f} of the numbers differ, relative L2 {error:.1e}"
 
@@ -84,8 +96,9 @@ def main():
     tally, engine = Tally(), Engine()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for title, *case in operators():
-            tally.attempt(title, lambda: one_operator(engine, folder, *case))
+        for flags, cases in ((FLOAT, operators()), (Q4_0, blocks_behind())):
+            for title, *case in cases:
+                tally.attempt(title, lambda: one_operator(engine, folder, flags, *case))
         for title, given in (("bytellama", "calib"), ("minilm", "eval"), ("minilm", "modern")):
             here, file = MODELS / title, "minilm.onnx" if title == "minilm" else "model.onnx"
             if title == "minilm" and not (here / "model.safetensors").exists():
