@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 qn_status qn_fail(qn_ctx *ctx, qn_status status, const char *fmt, ...)
@@ -45,6 +46,38 @@ void qn_source_note_path(qn_ctx *ctx, const char *path)
 		qn_source_note(ctx, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
 }
 
+void qn_source_note_folder(qn_ctx *ctx, const char *path)
+{
+	struct stat st;
+	if (!stat(path, &st) && S_ISDIR(st.st_mode))
+		qn_source_note(ctx, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
+}
+
+static bool is_noted(const qn_ctx *ctx, const struct stat *st)
+{
+	for (int i = 0; i < ctx->n_sources && i < (int)QN_LEN(ctx->sources); i++)
+		if (ctx->sources[i].device == (uint64_t)st->st_dev && ctx->sources[i].inode == (uint64_t)st->st_ino)
+			return true;
+	return false;
+}
+
+/* Whether an existing file is a sample: by its name, in a noted folder or in a test_data_set there. */
+static bool is_sample(const qn_ctx *ctx, const char *path)
+{
+	char folder[4096];
+	const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+	if (!dot || (strcasecmp(dot, ".npz") && strcasecmp(dot, ".pb")))
+		return false;
+	int n = slash ? (int)(slash - path) + 1 : 0; /* with the slash: "/x" is in "/" */
+	for (int up = 0; up < 2; up++) {
+		struct stat st;
+		int written = snprintf(folder, sizeof folder, "%.*s%s", n, path, up ? "./.." : ".");
+		if (written > 0 && (size_t)written < sizeof folder && !stat(folder, &st) && is_noted(ctx, &st))
+			return true;
+	}
+	return false;
+}
+
 qn_status qn_source_spare(qn_ctx *ctx, const char *path)
 {
 	struct stat st;
@@ -52,9 +85,8 @@ qn_status qn_source_spare(qn_ctx *ctx, const char *path)
 		return QUERN_OK;
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s' is a device or a pipe, which a file would take the place of; choose another name for the output", path);
-	for (int i = 0; i < ctx->n_sources && i < (int)QN_LEN(ctx->sources); i++)
-		if (ctx->sources[i].device == (uint64_t)st.st_dev && ctx->sources[i].inode == (uint64_t)st.st_ino)
-			QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s' is a file that was read; choose another name for the output", path);
+	if (is_noted(ctx, &st) || is_sample(ctx, path))
+		QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s' is a file that was read; choose another name for the output", path);
 	return QUERN_OK;
 }
 

@@ -46,6 +46,7 @@ qn_status qn_prefix(qn_ctx *ctx, qn_status status, const char *fmt, ...) QN_PRIN
 /* Notes a file that is being read (of very many, the last 64 are remembered). */
 void qn_source_note(qn_ctx *ctx, uint64_t device, uint64_t inode);
 void qn_source_note_path(qn_ctx *ctx, const char *path); /* of a regular file; else it does nothing */
+void qn_source_note_folder(qn_ctx *ctx, const char *path); /* of samples: its .npz and .pb files, and those of its folders, count as read */
 /* QUERN_ERR_CONFIG when `path` is one of the noted files: what the user gives is never overwritten. */
 qn_status qn_source_spare(qn_ctx *ctx, const char *path);
 /* A line for the host's log callback; the library itself never prints. */

@@ -108,6 +108,7 @@ qn_status qn_samples_open(qn_graph *g, const char *path, qn_arena *a, qn_samples
 	else
 		add(s, (sample){.path = qn_arena_strdup(a, path)});
 	qn_source_note_path(g->ctx, path);
+	qn_source_note_folder(g->ctx, path);
 	if (!s->n)
 		QN_FAIL(g->ctx, QUERN_ERR_CONFIG, "no samples in '%s': it holds neither .npz files nor test_data_set folders", path);
 	*out = s;

@@ -55,7 +55,8 @@ qn_status qn_model_load_bits(quern_model *m, const char *model_path)
 	if (!c->load_path)
 		return QUERN_OK;
 	QN_TRY(qn_allocation_read(m->ctx, &m->arena, c->load_path, &f));
-	QN_TRY(check_outputs(m, f));
+	if (!strcmp(f->fingerprint, m->plan.fingerprint)) /* else it is of another model, which is said later with what differs */
+		QN_TRY(check_outputs(m, f));
 	m->plan.loaded = f;
 	take_settings(m, f);
 	if (needs_samples(m->config->rounding) && !m->config->rounding_asked && !m->config->calib_path)

@@ -84,8 +84,13 @@ static qn_status importance(qn_graph *g, qn_pass_env *env)
 	QN_TRY(qn_moments_read(g, env->samples, "importance", m));
 	for (size_t i = 0; i < p->n; i++) {
 		qn_layer *l = &p->layers[i];
-		if (!l->rounding || !m[l->node->in[0]->id].rows)
+		if (!l->rounding)
 			continue;
+		if (m[l->node->in[0]->id].rows < QN_FEWEST_ROWS) {
+			l->rounding = NULL;
+			l->rounding_note = QN_TOO_FEW_ROWS;
+			continue;
+		}
 		qn_arena a;
 		qn_arena_init(&a, g->ctx);
 		qn_status status = round_by_importance(g, p, l, &m[l->node->in[0]->id], &a);
@@ -96,6 +101,22 @@ static qn_status importance(qn_graph *g, qn_pass_env *env)
 	return QUERN_OK;
 }
 
+/* What a rounding by samples leaves to the nearest code because of the form asked for. */
+static void tell_of_others(const qn_graph *g, const qn_plan *p, qn_rounding r)
+{
+	size_t i8 = 0, narrow = 0;
+	for (size_t i = 0; i < p->n; i++) {
+		const qn_layer *l = &p->layers[i];
+		bool linear = l->node && l->role != QN_ROLE_EMBEDDING;
+		i8 += linear && l->form == QN_FORM_I8;
+		narrow += linear && (l->form == QN_FORM_Q4_0 || l->form == QN_FORM_I8);
+	}
+	if (!narrow)
+		qn_log(g->ctx, QUERN_LOG_INFO, "%s has nothing to round: no layer has a weight of up to 8 bits", qn_rounding_name(r));
+	else if (r == QN_ROUND_IMPORTANCE && i8)
+		qn_log(g->ctx, QUERN_LOG_INFO, "importance is of 4-bit weights: int8 weights (%zu layers) are rounded to the nearest; gptq rounds both", i8);
+}
+
 qn_status qn_pass_round(qn_graph *g, qn_pass_env *env)
 {
 	qn_rounding r = env->plan->config->rounding;
@@ -103,6 +124,7 @@ qn_status qn_pass_round(qn_graph *g, qn_pass_env *env)
 		return QUERN_OK;
 	if (!env->samples)
 		QN_FAIL(g->ctx, QUERN_ERR_CONFIG, "rounding %s needs samples: give some with --calib", r == QN_ROUND_GPTQ ? "gptq" : "importance");
+	tell_of_others(g, env->plan, r);
 	/* calibration sorts them too, but does not run where an allocation file has all scales */
 	QN_TRY(qn_samples_sort(env->samples));
 	return r == QN_ROUND_GPTQ ? qn_gptq_run(g, env->plan, env->samples, env->scratch) : importance(g, env);

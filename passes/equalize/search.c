@@ -5,6 +5,7 @@
 #include "passes/fold.h"
 #include "passes/gptq/layer.h"
 
+#include <float.h>
 #include <math.h>
 
 enum { MOST_ROWS = 256 }; /* of a weight, evenly strided: more do not change which factors are best */
@@ -220,10 +221,22 @@ static qn_status choose(search *s, float *best, double *ratio)
 	return QUERN_OK;
 }
 
+/* Whether squares over those of factors are what f32 holds. */
+static bool has_sizes(const search *s)
+{
+	bool fine = true;
+	for (int64_t k = 0; k < s->e->k; k++)
+		fine &= s->x[k] < (double)FLT_MAX / (WIDEST * WIDEST);
+	return fine;
+}
+
 static qn_status search_group(search *s, const qn_moments *m, float *best, double *ratio)
 {
 	int64_t most = 0;
 	QN_TRY(find_squares(s, m));
+	*ratio = NAN;
+	if (!has_sizes(s))
+		return QUERN_OK;
 	for (size_t i = 0; i < s->e->n; i++)
 		if (is_narrow(s->e->readers[i])) {
 			QN_TRY(take_rows(s, s->e->readers[i]));
@@ -245,7 +258,9 @@ qn_status qn_equal_search(qn_graph *g, const qn_plan *p, qn_equal_group *e, cons
 	qn_status status = search_group(&s, m, best, &e->error);
 	qn_arena_release(&a);
 	QN_TRY(status);
-	if (e->error < WORTHWHILE)
+	if (isnan(e->error))
+		e->why = "its values or the weights that read it are no numbers, or too large for their squares to be";
+	else if (e->error < WORTHWHILE)
 		e->s = best;
 	else
 		e->why = "no factors lower the rounding error of the layers that read it by 2 %";

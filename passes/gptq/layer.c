@@ -1,5 +1,5 @@
 /* layer.c - one group of layers that read one tensor: rounding against its targets, bias, and what falls back. */
-#include "passes/gptq/layer.h"
+#include "passes/gptq/candidate.h"
 
 #include "graph/op.h"
 
@@ -68,120 +68,6 @@ qn_value *qn_gptq_residual(const qn_layer *l)
 	return r->is_const || !same_width ? NULL : r;
 }
 
-/* --- rounding ------------------------------------------------------------------------------------------------------------ */
-/* Codes and values of one way to round. */
-typedef struct rounded {
-	qn_tensor *stored;
-	float *scales; /* of i8 */
-	float *q;      /* [n, k] */
-} rounded;
-
-static qn_tensor *new_tensor(qn_arena *a, qn_dtype type, int64_t n, int64_t k)
-{
-	int64_t dim[] = {n, k};
-	return qn_tensor_new(a, type, k ? 2 : 1, dim);
-}
-
-static rounded new_rounded(const qn_layer *l, qn_arena *stored, qn_arena *values)
-{
-	bool i8 = l->form == QN_FORM_I8;
-	return (rounded){new_tensor(stored, i8 ? QN_I8 : QN_Q4_0, l->n, l->k), i8 ? QN_NEW(stored, float, l->n) : NULL, QN_NEW(values, float, l->n *l->k)};
-}
-
-static void values_of(qn_ctx *ctx, const qn_layer *l, rounded *r)
-{
-	if (l->form == QN_FORM_Q4_0) {
-		qn_dequantize_q4_0(ctx, r->stored->data, l->n * l->k, false, r->q);
-		return;
-	}
-	const int8_t *codes = r->stored->data;
-	for (int64_t i = 0; i < l->n * l->k; i++)
-		r->q[i] = (float)codes[i] * r->scales[i / l->k];
-}
-
-static qn_status round_plainly(qn_ctx *ctx, const qn_layer *l, const float *w, rounded *r)
-{
-	qn_quant_report report;
-	void *data = (void *)(uintptr_t)r->stored->data;
-	if (l->form == QN_FORM_I8)
-		QN_TRY(qn_quantize_i8_rows(ctx, w, l->n, l->k, qn_form_levels(l->form, l->weight_bits), l->weight_scale_min, data, r->scales, &report));
-	else
-		QN_TRY(qn_quantize_q4_0(ctx, w, l->n, l->k, QN_ROUND_MSE, NULL, data, &report));
-	values_of(ctx, l, r);
-	return QUERN_OK;
-}
-
-static qn_status round_by_metric(qn_gptq_shared *h, const qn_layer *l, const float *target, rounded *r)
-{
-	qn_ctx *ctx = h->g->ctx;
-	void *data = (void *)(uintptr_t)r->stored->data;
-	qn_arena scratch;
-	qn_arena_init(&scratch, ctx);
-	qn_status status = QUERN_OK;
-	if (l->form == QN_FORM_I8) {
-		qn_quant_report report;
-		int bits = qn_form_levels(l->form, l->weight_bits);
-		status = qn_quantize_i8_rows(ctx, target, l->n, l->k, bits, l->weight_scale_min, NULL, r->scales, &report);
-		if (status == QUERN_OK)
-			qn_gptq_i8(ctx, &scratch, &h->metric, target, l->n, bits, r->scales, data);
-	} else {
-		qn_gptq_q4_0(ctx, &scratch, &h->metric, target, l->n, &h->o->rounding, data);
-	}
-	qn_arena_release(&scratch);
-	values_of(ctx, l, r);
-	return status;
-}
-
-/* --- is it better? ------------------------------------------------------------------------------------------------------ */
-/* By how much plain rounding's error on the layer's own inputs is above q's, over every step-th row. */
-typedef struct gain {
-	double sum, squares;
-	int64_t rows;
-} gain;
-
-static qn_status measure_gain(qn_gptq_shared *h, const qn_gptq_target *t, const float *q, int64_t step, gain *out)
-{
-	const qn_layer *l = t->l;
-	int64_t rows = (l->n + step - 1) / step, k = l->k;
-	qn_arena a;
-	qn_arena_init(&a, h->g->ctx);
-	qn_layer part = *l;
-	part.n = rows;
-	float *w = QN_NEW(&a, float, rows *k), *mine = QN_NEW(&a, float, rows *k);
-	double *exc = t->exc ? QN_NEW(&a, double, rows *k) : NULL, *won = QN_NEW(&a, double, rows), *before = QN_NEW(&a, double, rows);
-	for (int64_t r = 0; r < rows; r++) {
-		memcpy(w + r * k, t->w + r * step * k, (size_t)k * sizeof *w);
-		memcpy(mine + r * k, q + r * step * k, (size_t)k * sizeof *w);
-		if (exc)
-			memcpy(exc + r * k, t->exc + r * step * k, (size_t)k * sizeof *exc);
-	}
-	rounded plain = new_rounded(&part, &a, &a);
-	qn_status status = round_plainly(h->g->ctx, &part, w, &plain);
-	qn_metric_loss(h->g->ctx, &a, &h->metric, w, mine, exc, rows, won);
-	qn_metric_loss(h->g->ctx, &a, &h->metric, w, plain.q, exc, rows, before);
-	*out = (gain){.rows = rows};
-	for (int64_t r = 0; r < rows; r++) {
-		out->sum += before[r] - won[r];
-		out->squares += (before[r] - won[r]) * (before[r] - won[r]);
-	}
-	qn_arena_release(&a);
-	return status;
-}
-
-/* A sample of the rows decides where it leaves no doubt, else all rows. */
-static qn_status is_better(qn_gptq_shared *h, const qn_gptq_target *t, const float *q, bool *better)
-{
-	enum { SAMPLE = 96, DEVIATIONS = 4 };
-	gain g;
-	int64_t step = t->l->n / SAMPLE > 1 ? t->l->n / SAMPLE : 1;
-	QN_TRY(measure_gain(h, t, q, step, &g));
-	double spread = g.squares - g.sum * g.sum / (double)g.rows;
-	if (step > 1 && !(g.sum > 0 && g.sum * g.sum > DEVIATIONS * DEVIATIONS * spread))
-		QN_TRY(measure_gain(h, t, q, 1, &g));
-	*better = g.sum >= 0;
-	return QUERN_OK;
-}
-
 /* --- one layer ------------------------------------------------------------------------------------------------------------ */
 /* Mean error of the layer's result, which its bias makes good: mean(T) - Q mean(x). */
 static void correct_bias(const qn_gptq_shared *h, const qn_gptq_target *t, const float *q, float *out)
@@ -195,7 +81,7 @@ static void correct_bias(const qn_gptq_shared *h, const qn_gptq_target *t, const
 	}
 }
 
-static void hand_over(qn_gptq_shared *h, qn_plan *plan, const qn_gptq_target *t, const rounded *r, qn_arena *values)
+static void hand_over(qn_gptq_shared *h, qn_plan *plan, const qn_gptq_target *t, const qn_rounded *r, qn_tensor *bias, qn_arena *values)
 {
 	qn_layer *l = t->l;
 	l->ready_weight = r->stored;
@@ -207,12 +93,32 @@ static void hand_over(qn_gptq_shared *h, qn_plan *plan, const qn_gptq_target *t,
 	qn_tensor *seen = QN_NEW(values, qn_tensor, 1);
 	*seen = (qn_tensor){QN_F32, 2, {l->n, l->k}, r->q};
 	qn_streams_override(h->s, l->node->in[1], seen);
-	if (!h->o->centre)
+	if (!bias)
 		return;
-	qn_tensor *b = new_tensor(plan->arena, QN_F32, l->n, 0);
-	correct_bias(h, t, r->q, (float *)(uintptr_t)b->data);
-	l->ready_bias = b;
-	qn_streams_override(h->s, l->node->in[2], b);
+	l->ready_bias = bias;
+	qn_streams_override(h->s, l->node->in[2], bias);
+}
+
+/* Targets may move a row's weights by this share of them, in the root mean square of what both do to its result. Layers that make good what
+ * rounding did to others move theirs by 0.01 to 0.1. Beyond, the stream's error is out of proportion to what the layer adds to it, and weights
+ * that are blown up to cancel it on the samples would add to it on other inputs. */
+static const double MOST_MOVED = 0.25;
+
+static void bound_moves(const qn_gptq_target *t, const qn_metric *m, float *target)
+{
+	for (int64_t r = 0; r < t->l->n; r++) {
+		const float *w = t->w + r * m->n;
+		float *to = target + r * m->n;
+		double before = 0, moved = 0;
+		for (int64_t i = 0; i < m->n; i++) {
+			double h = (double)m->h[i * m->n + i], d = (double)to[i] - (double)w[i];
+			before += h * (double)w[i] * (double)w[i];
+			moved += h * d * d;
+		}
+		double part = moved > 0 ? MOST_MOVED * sqrt(before / moved) : 1;
+		for (int64_t i = 0; i < m->n && part < 1; i++)
+			to[i] = (float)((double)w[i] + part * ((double)to[i] - (double)w[i]));
+	}
 }
 
 static qn_status round_layer(qn_gptq_shared *h, qn_plan *plan, const qn_gptq_target *t, qn_arena *values)
@@ -222,22 +128,32 @@ static qn_status round_layer(qn_gptq_shared *h, qn_plan *plan, const qn_gptq_tar
 	qn_arena_init(&scratch, h->g->ctx);
 	float *target = QN_NEW(&scratch, float, l->n *l->k);
 	memcpy(target, t->w, (size_t)(l->n * l->k) * sizeof *target);
-	if (t->exc)
+	if (t->exc) {
 		qn_metric_compensate(h->g->ctx, &scratch, &h->metric, t->exc, h->o->alpha, target, l->n);
-	rounded r = new_rounded(l, plan->arena, values);
-	qn_status status = round_by_metric(h, l, target, &r);
-	qn_arena_release(&scratch);
-	bool better = true;
-	if (status == QUERN_OK)
-		status = is_better(h, t, r.q, &better);
-	if (status == QUERN_OK && !better) {
-		l->rounding = NULL;
-		l->rounding_note = "plain rounding has the smaller error on the layer's own inputs";
-		status = round_plainly(h->g->ctx, l, t->w, &r);
+		bound_moves(t, &h->metric, target);
 	}
+	qn_rounded r = qn_rounded_new(l, plan->arena, values);
+	qn_status status = qn_round_by_metric(h, l, target, &r);
+	qn_arena_release(&scratch);
+	qn_tensor *bias = h->o->centre ? qn_tensor_new(plan->arena, QN_F32, 1, &l->n) : NULL;
+	if (status == QUERN_OK && bias)
+		correct_bias(h, t, r.q, (float *)(uintptr_t)bias->data);
+	qn_verdict verdict = QN_BETTER;
 	if (status == QUERN_OK)
-		hand_over(h, plan, t, &r, values);
-	if (status == QUERN_OK && better && h->o->residual && h->o->sequential && !t->rounded.rows)
+		status = qn_rounded_judge(h, t, r.q, bias ? bias->data : t->bias, &verdict);
+	if (status == QUERN_OK && verdict != QN_BETTER) {
+		l->rounding = NULL;
+		l->rounding_note = verdict == QN_WORSE ? "plain rounding has the smaller error on the layer's own inputs" :
+			"plain rounding has the smaller error in most rows: few are very large";
+		status = qn_round_plainly(h->g->ctx, l, t->w, &r);
+	}
+	if (verdict == QN_WORSE_BY_ROW)
+		bias = NULL; /* what is large in few rows is in the mean too */
+	if (status == QUERN_OK && bias)
+		correct_bias(h, t, r.q, (float *)(uintptr_t)bias->data);
+	if (status == QUERN_OK)
+		hand_over(h, plan, t, &r, bias, values);
+	if (status == QUERN_OK && verdict == QN_BETTER && h->o->residual && h->o->sequential && !t->rounded.rows)
 		l->rounding_note = "its result is added to no stream: the plain target is used";
 	return status;
 }
@@ -253,7 +169,7 @@ qn_status qn_gptq_round_group(qn_graph *g, qn_plan *plan, qn_streams *s, const q
 	if (status == QUERN_ERR_NUMERIC) {
 		for (size_t i = 0; i < n; i++) {
 			group[i]->rounding = NULL;
-			group[i]->rounding_note = h.metric.rows < QN_GPTQ_FEWEST_ROWS ? "the samples give it too few rows" : "the second moment of its inputs is singular";
+			group[i]->rounding_note = h.few_rows ? QN_TOO_FEW_ROWS : "the second moment of its inputs is singular";
 		}
 		status = QUERN_OK;
 	} else {

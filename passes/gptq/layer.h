@@ -16,7 +16,9 @@ typedef struct qn_gptq_settings {
 	qn_gptq_options rounding;
 } qn_gptq_settings;
 
-enum { QN_GPTQ_FEWEST_ROWS = 32 };
+/* Of a tensor; fewer say nothing of the channels of a layer that reads it, and it is rounded plainly. */
+enum { QN_FEWEST_ROWS = 32 };
+#define QN_TOO_FEW_ROWS "the samples give it too few rows"
 
 /* Marks the layers in Q4_0 (and, where asked, i8) whose weights samples are to round: `rounding` of each is `name`. Those that cannot take part get a rounding_note. */
 void qn_gptq_mark(qn_plan *plan, const char *name, bool i8);
@@ -45,12 +47,13 @@ typedef struct qn_gptq_shared {
 	qn_arena *a;
 	qn_rows exact, rounded; /* inputs */
 	float *mean_exact;      /* [k] */
+	bool few_rows;          /* less than QN_FEWEST_ROWS, copies of samples not counted */
 	qn_metric metric;
 	qn_gptq_target *t;
 	size_t n;
 } qn_gptq_shared;
 
-/* Fills all of it from the streams, given g, s, o, a, n and t[].l. QUERN_ERR_NUMERIC, with no message: too few rows (metric.rows), or the moment is singular. */
+/* Fills all of it from the streams, given g, s, o, a, n and t[].l. QUERN_ERR_NUMERIC, with no message: too few rows, or the moment is singular. */
 qn_status qn_gptq_targets(qn_gptq_shared *h);
 
 /* --- layer.c ------------------------------------------------------------------------------------------------------------ */

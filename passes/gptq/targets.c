@@ -186,15 +186,17 @@ static qn_status load_layer(qn_gptq_shared *h, qn_gptq_target *t)
 	return QUERN_OK;
 }
 
-/* Samples that say little of so many columns need more of it. Copies do not count: they add rows, not text. */
+/* Rows of the samples themselves: copies add rows, not text. */
+static double own_rows(const qn_gptq_shared *h) { return (double)h->exact.rows / (double)(1 + h->s->copies); }
+
+/* Samples that say little of so many columns need more of it. */
 static qn_damping damping_for(const qn_gptq_shared *h)
 {
 	static const double SHARE = 0.6, LEAST = 0.05, MOST = 0.3;
 	qn_damping d = h->o->damping;
-	double rows = (double)h->exact.rows / (double)(1 + h->s->copies);
 	if (d.by > 0)
 		return d;
-	d.by = SHARE * (double)h->exact.width / rows;
+	d.by = SHARE * (double)h->exact.width / own_rows(h);
 	d.by = d.by < LEAST ? LEAST : d.by > MOST ? MOST : d.by;
 	return d;
 }
@@ -205,7 +207,8 @@ qn_status qn_gptq_targets(qn_gptq_shared *h)
 	h->exact = qn_streams_rows(h->s, x, false, h->a);
 	h->rounded = h->o->sequential ? qn_streams_rows(h->s, x, true, h->a) : h->exact;
 	h->metric = (qn_metric){.n = h->exact.width, .rows = h->exact.rows, .mean = QN_NEW(h->a, float, h->exact.width)};
-	if (h->exact.rows < QN_GPTQ_FEWEST_ROWS || h->rounded.rows != h->exact.rows)
+	h->few_rows = own_rows(h) < QN_FEWEST_ROWS || h->rounded.rows != h->exact.rows;
+	if (h->few_rows)
 		return QUERN_ERR_NUMERIC;
 	for (size_t i = 0; i < h->n; i++)
 		QN_TRY(load_layer(h, &h->t[i]));

@@ -11,7 +11,7 @@ typedef struct points {
 
 static points represent(const qn_histogram *h, qn_arena *a)
 {
-	int bins = h->config->hist_num_bins, together = (bins + h->config->hist_num_samples - 1) / h->config->hist_num_samples;
+	int bins = h->config->hist_num_bins, together = (bins - 1) / h->config->hist_num_samples + 1;
 	points p = {QN_NEW(a, double, bins), QN_NEW(a, double, bins), 0};
 	double width = qn_histogram_width(h);
 	for (int i = 0; i < bins; i += together) {

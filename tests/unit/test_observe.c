@@ -216,6 +216,12 @@ static void histogram_search(void **state)
 		assert_true(narrow < wide);
 	}
 	c.hist_search_type = 1;
+	int points = c.hist_num_samples;
+	c.hist_num_samples = INT32_MAX; /* as many as there are bins */
+	float finest = range_of(r, 4);
+	c.hist_num_samples = c.hist_num_bins;
+	assert_true(range_of(r, 4) == finest);
+	c.hist_num_samples = points;
 	float best = range_of(r, 4);
 	/* no range on a grid does better by more than the grain of the histogram */
 	double least = INFINITY, got = 0;

@@ -137,6 +137,67 @@ static void too_few_rows_fall_back(void **state)
 	assert_non_null(layer("a")->rounding_note);
 }
 
+static void few_rows_say_nothing_of_importance_either(void **state)
+{
+	(void)state;
+	rounded("importance", "*=4", 1, 0, NULL, NULL);
+	assert_null(layer("a")->rounding);
+	assert_non_null(layer("a")->rounding_note);
+}
+
+/* Ten ids, and some hundred of their copies. */
+static void copies_are_no_rows(void **state)
+{
+	(void)state;
+	load("input ids i64[B,S]\n const table f32[96,64]\n const a f32[64,96]\n x = Gather(table, ids)\n y = MatMul(x, a)\n output y\n", "a=4");
+	int64_t dim[] = {1, 10};
+	qn_tensor *ids = qn_tensor_new(&arena, QN_I64, 2, dim);
+	for (int64_t i = 0; i < dim[1]; i++)
+		qn_tensor_set(op_data(ids), QN_I64, i, (double)(7 * i));
+	add_sample(ids);
+	passes("calibrate", "round");
+	assert_null(layer("a")->rounding);
+	assert_string_equal(layer("a")->rounding_note, QN_TOO_FEW_ROWS);
+}
+
+/* One row in thirty is 10,000 times as large in one channel: by squares nothing else counts, and the mean of all rows is of no other. */
+static void few_large_rows_do_not_decide(void **state)
+{
+	(void)state;
+	load("input x f32[B,S,64]\n const a f32[64,96]\n const g f32[96]\n y = MatMul(x, a)\n z = LayerNormalization(y, g) axis=-1\n output z\n", "a=8");
+	for (int i = 0; i < 12; i++) {
+		const qn_tensor *x = drawn(30, 64);
+		((float *)op_data(x))[64 * i + 5] = 1e4f + (float)draw(0, 1000);
+		add_sample(x);
+	}
+	passes("calibrate", "round");
+	assert_null(layer("a")->rounding);
+	assert_non_null(strstr(layer("a")->rounding_note, "few are very large"));
+	assert_null(layer("a")->ready_bias);
+}
+
+/* What c adds to r is 1e-9 of it: c could only make r's error good with weights that are blown up. */
+static void small_layers_make_no_large_errors_good(void **state)
+{
+	(void)state;
+	load("input x f32[B,S,64]\n const a f32[64,96]\n const c f32[96,96]\n const s f32[1] = 1e-9\n r = MatMul(x, a)\n j = Tanh(r)\n k = Mul(j, s)\n y = MatMul(k, c)\n"
+	     "z = Add(y, r)\n output z\n", "*=4");
+	const qn_tensor *t;
+	assert_int_equal(qn_graph_load(graph, layer("c")->node->in[1], &arena, &t), QUERN_OK);
+	add_samples(12, 30, 64);
+	passes("calibrate", "round");
+	int64_t n = qn_tensor_count(t);
+	assert_string_equal(layer("c")->rounding, "gptq");
+	float *w = QN_NEW(&arena, float, n);
+	qn_dequantize_q4_0(&ctx, layer("c")->ready_weight->data, n, false, w);
+	double before = 0, after = 0;
+	for (int64_t i = 0; i < n; i++) {
+		before += qn_tensor_get(t, i) * qn_tensor_get(t, i);
+		after += (double)w[i] * (double)w[i];
+	}
+	assert_true(after < 4 * before);
+}
+
 /* The table keeps plain codes, and a product with other codes would be stored beside it. */
 static void a_tied_head_keeps_the_codes_of_its_table(void **state)
 {
@@ -222,6 +283,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_sum_with_what_keeps_its_order_keeps_it_too, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(samples_make_the_error_smaller, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(too_few_rows_fall_back, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(few_rows_say_nothing_of_importance_either, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(copies_are_no_rows, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(few_large_rows_do_not_decide, pass_setup, pass_teardown),
+		cmocka_unit_test_setup_teardown(small_layers_make_no_large_errors_good, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(a_tied_head_keeps_the_codes_of_its_table, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(large_inputs_are_weighed, pass_setup, pass_teardown),
 		cmocka_unit_test_setup_teardown(eight_bits_take_part, pass_setup, pass_teardown),

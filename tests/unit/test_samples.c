@@ -211,6 +211,21 @@ static void order_by_content(void **state)
 	assert_memory_equal(seen[0], seen[1], sizeof seen[0]);
 }
 
+/* Their folder was read: what lies in it under a sample's name is not written over, other files are. */
+static void samples_are_spared(void **state)
+{
+	(void)state;
+	text_graph(two_inputs);
+	qn_tensor t[] = {ints(QN_I64, 1, 3, 0), ints(QN_I64, 1, 3, 0)};
+	put("one.npz", both, t, 2);
+	opened(folder);
+	assert_int_equal(qn_source_spare(&ctx, in_folder("one.npz")), QUERN_ERR_CONFIG);
+	assert_non_null(strstr(ctx.message, "one.npz' is a file that was read"));
+	assert_int_equal(qn_source_spare(&ctx, in_folder("two.npz")), QUERN_OK);
+	assert_int_equal(system(qn_arena_printf(&arena, "touch %s", in_folder("notes.json"))), 0);
+	assert_int_equal(qn_source_spare(&ctx, in_folder("notes.json")), QUERN_OK);
+}
+
 /* Files of a test_data_set are numbered as the graph's inputs are. */
 static void put_tensor(const char *file, const char *name)
 {
@@ -246,6 +261,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(decoder_state, setup, teardown),
 		cmocka_unit_test_setup_teardown(order_by_content, setup, teardown),
 		cmocka_unit_test_setup_teardown(names_in_a_data_set, setup, teardown),
+		cmocka_unit_test_setup_teardown(samples_are_spared, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
