@@ -16,7 +16,7 @@ static const cli_option option_list[] = {
 	{"o", "ALLOC.json", "the allocation file, for compile --load-bits", 'o'},
 	{"max-size", "BYTES", "the most that weights and constants may take in the archive: 30000000, or with a unit: 30MB, 28MiB", '1'},
 	{"max-bits", "B", "the most bits a weight, mean over the layers with a role, scales included (Q4_0 alone is 4.5)", '2'},
-	{"min-cosine", "C", "the least cosine of the outputs with float; what is chosen is compiled and executed", '3'},
+	{"min-cosine", "C", "the least cosine of each output with float, as eval prints it; what is chosen is compiled and executed", '3'},
 	{"act", NULL, "tune activations too: 8 bits (faster) or 16 where the weight gets int8", 'V'},
 	{"act-share", "S", "how much error 8-bit activations may add, for each part that the weights have (default 1)", 'W'},
 	{"embeddings", NULL, "tune embedding tables too (else they keep --embedding-bits)", '4'},

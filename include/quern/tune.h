@@ -6,7 +6,7 @@
 typedef struct quern_tune_options {
 	uint64_t max_bytes; /* of all weights and constants as stored, before the archive is compressed */
 	double max_bits;    /* a weight, scales included: mean over the layers with a role, tables only where `embeddings` is set */
-	double min_cosine;  /* of the graph's outputs with float, mean over outputs and samples: 0 < c < 1 */
+	double min_cosine;  /* of each output with float, mean over samples, as quern_eval finds it: 0 < c < 1 */
 	bool activations;   /* those of layers with int8 weights are tuned too, 8 bits or 16; else they are as configured */
 	double act_share;   /* how much error 8-bit activations may add, for each part that the weights have; 0: 1 */
 	bool embeddings;    /* embedding tables are tuned too; else they keep the configured width */
@@ -40,7 +40,7 @@ typedef struct quern_tuning_point {
 	uint64_t bytes;
 	double bits;         /* a weight */
 	double error;        /* as the model of costs adds it up */
-	double measured;     /* executed; NaN: it was not */
+	double measured;     /* of the worst output, executed; NaN: it was not */
 	const char *changed; /* node of the layer that is wider than in the point before; NULL: the first, or several layers */
 	int weight_bits;     /* of that layer; 0 without one */
 } quern_tuning_point;

@@ -10,7 +10,7 @@ typedef struct qn_curve_point {
 	uint64_t bytes;      /* of all weights and constants as stored */
 	double bits;         /* a weight, scales included: mean over the layers that `bits` of a tuning counts */
 	double error;        /* of the graph's outputs as the model of costs adds it up; the tuning's `measure` says in what */
-	double measured;     /* the same by execution of the compiled graph; NAN: not executed */
+	double measured;     /* by execution of the compiled graph, 1 - cosine of the worst output as an evaluation finds it, or bits of divergence; NAN: not executed */
 	const char *changed; /* layer whose weight is wider here than in the point before; NULL: the first point, or several layers */
 	int weight_bits;     /* its width here; 0 without `changed` */
 } qn_curve_point;

@@ -40,11 +40,14 @@ static qn_status least_for(qn_tuner *t, qn_solution *s, double target, double *m
 		double e;
 		QN_TRY(execute(t, s, at, fmax(target / ratio - f->points[at].error, 0), &e));
 		least = e < least ? e : least;
-		*(e <= target ? &does : &fails) = at;
-		if (e <= target)
-			*measured = e, limit = s->act_limit;
 		if (qn_solution_error(s) > 0 && e > 0)
 			ratio = e / qn_solution_error(s);
+		if (e <= target)
+			does = at, *measured = e, limit = s->act_limit;
+		else if (qn_solution_act_error(s) > 0 && ratio * f->points[at].error < target) /* wider activations may do */
+			fails = at > low ? at - 1 : fails;
+		else
+			fails = at;
 	}
 	if (does == f->n && fails != f->n - 1) {
 		double e;

@@ -59,7 +59,7 @@ typedef struct qn_tuner {
 	bool *logits;              /* by graph output */
 	bool any_logits;
 	qn_tensor **exact;         /* [batch][graph output] */
-	struct qn_checks *checks;  /* what allocations are executed on */
+	struct qn_checks *checks;  /* what allocations are executed on; NULL: none will be */
 	struct qn_state *state;
 	bool kl;                   /* errors are divergences; else 1 - cosine */
 	quern_model *ranged;       /* all activations that are open calibrated for 8 bits; NULL: none is to be measured */
@@ -144,11 +144,11 @@ double qn_bits_a_weight(const qn_tuner *t, uint64_t of_units);
 bool qn_budget(const qn_tuner *t, uint64_t *of_units);
 
 /* --- verify.c */
-/* Reads the samples that allocations are executed on, and runs the float graph on them. */
+/* Reads the samples that allocations are executed on, where any are, and runs the float graph on them. */
 qn_status qn_checks_open(qn_tuner *t);
 /* The model as it would be compiled with the chosen widths. *out is freed by the caller, whatever the status. */
 qn_status qn_realise(qn_tuner *t, quern_model **out);
-/* The same executed on the samples that the options name, or on those of the calibration. */
+/* The same executed on the samples that the options name, or on those of the calibration: the error of the worst output, as an evaluation measures it. */
 qn_status qn_verify(qn_tuner *t, qn_output_error *out);
 
 #endif

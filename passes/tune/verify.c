@@ -33,37 +33,59 @@ static qn_status read_checks(qn_tuner *t, const char *path, struct qn_checks *c)
 
 qn_status qn_checks_open(qn_tuner *t)
 {
-	struct qn_checks *c = QN_NEW(t->a, struct qn_checks, 1);
-	if (t->options->check_samples) {
-		QN_TRY(read_checks(t, t->options->check_samples, c));
-	} else {
-		*c = (struct qn_checks){t->streams.n, QN_NEW(t->a, const qn_tensor **, t->streams.n), t->exact};
-		for (size_t b = 0; b < c->n; b++)
-			c->inputs[b] = t->streams.batch[b].inputs;
+	const quern_tune_options *o = t->options;
+	if (!(o->min_cosine > 0) && !o->checks)
+		return QUERN_OK;
+	t->checks = QN_NEW(t->a, struct qn_checks, 1);
+	return read_checks(t, o->check_samples ? o->check_samples : t->config->calib_path, t->checks);
+}
+
+/* As an evaluation adds it up: by output, and each sample as it was given. */
+static void add_damage(qn_tuner *t, const qn_tensor *exact, const qn_tensor *got, qn_damage *d, qn_arena *a)
+{
+	for (int k = 0; k < t->model->graph->n_outputs; k++) {
+		if (!qn_dtype_is_float(exact[k].type) || !qn_tensor_count(&exact[k]))
+			continue;
+		if (qn_damage_add(&d[k], a, &exact[k], &got[k]) >= 0)
+			d[k].samples++; /* what is no number is as wrong as can be */
+		if (t->logits[k])
+			qn_damage_add_kl(&d[k], a, &exact[k], &got[k]);
 	}
-	t->checks = c;
-	return QUERN_OK;
+}
+
+static qn_output_error error_of(const qn_tuner *t, const qn_damage *d)
+{
+	qn_output_error e = {0};
+	double kl = 0;
+	int64_t rows = 0;
+	for (int k = 0; k < t->model->graph->n_outputs; k++) {
+		double lost = 1 - qn_damage_cosine(&d[k]);
+		e.cosine = lost > e.cosine ? lost : e.cosine;
+		kl += d[k].kl;
+		rows += d[k].rows;
+	}
+	e.kl = rows && kl > 0 ? kl / (double)rows : 0;
+	return e;
 }
 
 static qn_status run(qn_tuner *t, quern_model *m, qn_arena *a, qn_output_error *out)
 {
 	const qn_graph *g = m->graph;
 	qn_exec *e = qn_exec_new(qn_consts_new(m->graph, a), a);
-	qn_output_sums sums = {0};
+	qn_damage *d = QN_NEW(a, qn_damage, g->n_outputs);
 	for (size_t i = 0; i < t->checks->n; i++) {
 		qn_arena scratch;
 		qn_arena_init(&scratch, t->ctx);
 		qn_tensor *y = QN_NEW(&scratch, qn_tensor, g->n_outputs);
-		const qn_tensor **outputs = QN_NEW(&scratch, const qn_tensor *, g->n_outputs);
+		t->ctx->engine_math = true;
 		qn_status status = qn_exec_all(e, t->checks->inputs[i], &scratch, y, NULL, NULL);
-		for (int k = 0; k < g->n_outputs; k++)
-			outputs[k] = &y[k];
+		t->ctx->engine_math = false;
 		if (status == QUERN_OK)
-			qn_outputs_add(t, t->checks->exact[i], outputs, &sums);
+			add_damage(t, t->checks->exact[i], y, d, &scratch);
 		qn_arena_release(&scratch);
 		QN_TRY(status);
 	}
-	*out = qn_outputs_error(&sums);
+	*out = error_of(t, d);
 	return QUERN_OK;
 }
 

@@ -91,6 +91,13 @@ stored() { quern compile $m -o size.nnef.tar --load-bits $1.json --calib good.np
 said() { $PYTHON -c "import json; print(json.load(open('$1.json'))['tuning']['chosen']['bytes'])"; }
 for name in plain act equal; do test $(stored $name) -eq $(said $name) && echo "$name: stored as it says"; done
 most=$(($(said act) - 1)); $act -o less.json --max-size $most --act > /dev/null; test $(stored less) -eq $(said less) && test $(said less) -le $most && echo "within the size"
+# the cosine that was asked for and executed is the one of eval, and what of the activations is too much is taken back where all weights are fixed
+for least in 0.9999 0.99999; do
+  $act -o least.json --min-cosine $least --act --bits 8 --state fixed > /dev/null
+  quern eval $m --load-bits least.json --calib good.npz --eval good.npz --json --quiet > eval.json
+  $PYTHON -c "import json; c, e = json.load(open('eval.json'))['outputs'][0]['cosine'], json.load(open('least.json'))['tuning']['chosen']['measured']; print('cosine', c >= $least, abs(1 - c - e) < 2e-9)"
+done
+rm least.json eval.json
 # samples by other names
 mkdir order other; $PYTHON - <<'END'
 import numpy as np
