@@ -12,7 +12,7 @@ typedef struct quern_tune_options {
 	bool embeddings;    /* embedding tables are tuned too; else they keep the configured width */
 	const char *check_samples; /* what allocations are executed on, as in quern_config_calibration; NULL: the calibration samples, which the rounding has seen */
 	int checks;         /* so many points of the curve are compiled and executed; with min_cosine the chosen one always is */
-	const char *state;  /* measured errors are kept in this file, which stays; NULL: in `output`.partial, which is removed on success */
+	const char *state;  /* measured errors are kept in this file, which stays, and must be of this tuning where it is there; NULL: in `output`.partial, which is removed on success */
 	const char *curve;  /* the whole result as JSON goes to this file; NULL: nowhere */
 } quern_tune_options;
 

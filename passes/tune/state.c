@@ -83,13 +83,18 @@ static qn_status take_file(qn_tuner *t, const char *path, const char *key, qn_te
 	if (!f)
 		return errno == ENOENT ? QUERN_OK : qn_fail(t->ctx, QUERN_ERR_IO, "cannot read the tuning state '%s': %s", path, strerror(errno));
 	size_t taken = 0;
-	bool ours = fgets(line, sizeof line, f) && !strncmp(line, HEAD, sizeof HEAD - 1);
+	bool any = fgets(line, sizeof line, f), ours = any && !strncmp(line, HEAD, sizeof HEAD - 1);
 	bool same = ours && !strncmp(line + sizeof HEAD - 1, key, strlen(key)) && line[sizeof HEAD - 1 + strlen(key)] == '\n';
 	qn_status status = same ? take_lines(t, f, path, text, &taken) : QUERN_OK;
 	fclose(f);
 	QN_TRY(status);
+	if (!any) /* as good as none */
+		return QUERN_OK;
 	if (!ours)
 		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "'%s' is no tuning state; it would be replaced: move it away, or name another file for the state", path);
+	if (!same && t->options->state)
+		QN_FAIL(t->ctx, QUERN_ERR_CONFIG, "'%s' has what was measured of another model, on other samples or with other options, and it would be lost: name another file for "
+			"the state, or remove this one", path);
 	if (!same)
 		qn_log(t->ctx, QUERN_LOG_WARN, "'%s' is of another model, other samples or other options: all is measured anew", path);
 	else if (taken)

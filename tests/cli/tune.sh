@@ -51,7 +51,9 @@ quern tune $m -o a.json --max-size 1000 --calib good.npz --state kept --bits ffn
 echo precious > mine
 quern tune $m -o a.json --max-bits 5 --calib good.npz --state mine; echo "status $?"
 cat mine
-quern tune $m -o a.json --max-bits 5.5 --calib good.npz --state kept --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8' > first; echo "status $?"
+cp kept before; quern tune $m -o a.json --max-bits 5.5 --calib good.npz --state kept --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8'; echo "status $?"; cmp kept before && rm before
+: > pinkept
+quern tune $m -o a.json --max-bits 5.5 --calib good.npz --state pinkept --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8' > first; echo "status $?"
 quern tune $m -o b.json --max-bits 5.5 --calib good.npz --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8' --json > second; echo "status $?"
 cmp a.json b.json && echo same
 $PYTHON - <<'END'
@@ -64,7 +66,7 @@ curve = r["tuning"]["curve"]
 print("curve", a["tuning"] == r["tuning"], all(x["bytes"] < y["bytes"] and x["error"] > y["error"] for x, y in zip(curve, curve[1:])), r["tuning"]["measure"])
 print("chosen", r["tuning"]["chosen"]["bits"] <= 5.5, "fixed", sum(u["fixed"] for u in r["layers"]), "of", len(r["layers"]))
 END
-quern tune $m -o b.json --max-bits 5.5 --calib good.npz --state kept --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8' --json --quiet > /dev/full; echo "status $?"
+quern tune $m -o b.json --max-bits 5.5 --calib good.npz --state pinkept --bits ffn=4 --layer '/m/model/layers.0/self_attn/q_proj/MatMul=8' --json --quiet > /dev/full; echo "status $?"
 act="quern tune $m --calib good.npz --rounding mse --state acts --quiet"
 $act -o plain.json --act-share 2 --max-bits 8.1; echo "status $?"
 $act -o plain.json --max-bits 8.1 > plain; echo "status $?"; $act -o act.json --max-bits 8.1 --act --curve act.curve > act; echo "status $?"; $act -o more.json --max-bits 8.1 --act --act-share 20 > more; echo "status $?"

@@ -53,14 +53,18 @@ def interrupted(folder, reference):
 
 
 def other_samples(folder):
-    """A state of other samples is not taken."""
+    """A state of other samples is not taken: a file that was named is left alone, the default one makes way."""
     state = folder / "kept"
     one = folder / "one.npz"
     one.write_bytes(sorted(CALIB.glob("*.npz"))[0].read_bytes())
     tune(folder / "x.json", "--max-bits", "5", "--state", state, samples=one)
     first = state.read_text()
-    done = quern("tune", LLAMA, "-o", folder / "x.json", "--calib", folder / "samples", "--max-bits", "5", "--state", state, "--bits", "ffn=4,head=8,query=8,key=4")
-    return done.returncode == 0 and "measured anew" in done.stderr and state.read_text() != first, done.stderr.strip()[-100:]
+    command = ["tune", LLAMA, "-o", folder / "x.json", "--calib", folder / "samples", "--max-bits", "5", "--bits", "ffn=4,head=8,query=8,key=4"]
+    named = quern(*command, "--state", state)
+    good = named.returncode == 1 and "name another file for the state" in named.stderr and state.read_text() == first
+    state.rename(folder / "x.json.partial")
+    done = quern(*command)
+    return good and done.returncode == 0 and "measured anew" in done.stderr and not (folder / "x.json.partial").exists(), done.stderr.strip()[-100:]
 
 
 def llama(tally, engine, folder):
