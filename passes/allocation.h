@@ -4,8 +4,13 @@
 
 #include "passes/config.h"
 #include "passes/plan.h"
+#include "passes/result_files.h"
 
 enum { QN_ALLOCATION_VERSION = 1 };
+
+/* How the files begin, and how a former one is known. */
+#define QN_ALLOCATION_BEGINS "{ \"format\": \"quern-allocation\""
+extern const qn_result_kind qn_allocation_kind;
 
 /* Rows [from, to) of a fused weight. */
 typedef struct qn_row_run {

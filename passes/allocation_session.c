@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+const qn_result_kind qn_allocation_kind = {"allocation file", {QN_ALLOCATION_BEGINS, NULL}};
+
 static bool needs_samples(qn_rounding r) { return r == QN_ROUND_IMPORTANCE || r == QN_ROUND_GPTQ; }
 
 /* What the file says of all layers together holds where the user said nothing. */
@@ -67,7 +69,7 @@ qn_status qn_model_load_bits(quern_model *m, const char *model_path)
 
 qn_status qn_model_can_save_bits(const quern_model *m, qn_arena *a)
 {
-	return qn_result_file_check(m->ctx, a, &(qn_result_file){"the allocation file", m->config->save_path});
+	return qn_result_file_check(m->ctx, a, &(qn_result_file){"the allocation file", m->config->save_path, &qn_allocation_kind});
 }
 
 static void drop(void *path) { qn_path_remove(path); }

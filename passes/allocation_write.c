@@ -139,7 +139,7 @@ static void add_outputs(qn_text *t, const qn_plan *p)
 void qn_allocation_write(const qn_plan *p, qn_text *t)
 {
 	const quern_config *c = p->config;
-	qn_text_add(t, "{ \"format\": \"quern-allocation\", \"version\": %d,\n  \"model\": { \"file\": ", QN_ALLOCATION_VERSION);
+	qn_text_add(t, QN_ALLOCATION_BEGINS ", \"version\": %d,\n  \"model\": { \"file\": ", QN_ALLOCATION_VERSION);
 	qn_json_string(t, p->file);
 	qn_text_add(t, ", \"fingerprint\": \"%s\" },\n", p->fingerprint);
 	if (c->rounding != QN_ROUND_MSE)

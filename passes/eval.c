@@ -189,7 +189,7 @@ static qn_status evaluate(quern_evaluation *e, const char *samples, const char *
 	qn_eval_plan plan = {.stage = "eval", .outputs = outputs};
 	qn_measure *measured = NULL;
 	QN_TRY(qn_model_can_save_bits(e->got, &e->arena));
-	const qn_result_file files[] = {{"the outputs", outputs}, {"the allocation file", e->got->config->save_path}, {"the report", e->got->config->report_path}};
+	const qn_result_file files[] = {{"the outputs", outputs, NULL}, {"the allocation file", e->got->config->save_path, NULL}, {"the report", e->got->config->report_path, NULL}};
 	QN_TRY(qn_result_file_check(e->ctx, &e->arena, &files[0]));
 	QN_TRY(qn_report_can_write(e->ctx, &e->arena, e->got->config->report_path));
 	QN_TRY(qn_result_files_differ(e->ctx, &e->arena, files, QN_LEN(files)));

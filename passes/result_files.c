@@ -1,7 +1,9 @@
 /* result_files.c - names of files to come, checked. */
 #include "passes/result_files.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +19,33 @@ static const char *name_in_folder(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* Whether `head` begins with `text`, but for white space. */
+static bool begins_with(const char *head, const char *text)
+{
+	for (; *text; text++) {
+		if (isspace((unsigned char)*text))
+			continue;
+		while (isspace((unsigned char)*head))
+			head++;
+		if (*head++ != *text)
+			return false;
+	}
+	return true;
+}
+
+static bool may_replace(const char *path, const qn_result_kind *kind)
+{
+	char head[256] = {0};
+	FILE *f = fopen(path, "rbe");
+	size_t n = f ? fread(head, 1, sizeof head - 1, f) : 0;
+	if (f)
+		fclose(f);
+	bool ours = n == 0;
+	for (size_t i = 0; i < QN_LEN(kind->begins); i++)
+		ours |= kind->begins[i] && begins_with(head, kind->begins[i]);
+	return ours;
+}
+
 qn_status qn_result_file_check(qn_ctx *ctx, qn_arena *a, const qn_result_file *f)
 {
 	struct stat st;
@@ -29,6 +58,8 @@ qn_status qn_result_file_check(qn_ctx *ctx, qn_arena *a, const qn_result_file *f
 		QN_FAIL(ctx, QUERN_ERR_IO, "cannot write %s '%s': it is not a regular file", f->what, f->path);
 	if (access(folder_of(a, f->path), W_OK))
 		QN_FAIL(ctx, QUERN_ERR_IO, "cannot write %s '%s': %s", f->what, f->path, strerror(errno));
+	if (f->kind && !may_replace(f->path, f->kind))
+		QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s' is there and is no %s, so it is left alone; give %s another name", f->path, f->kind->name, f->what);
 	return QUERN_OK;
 }
 

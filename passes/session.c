@@ -234,7 +234,7 @@ static qn_status compile(quern_model *m, const char *path, qn_arena *a, quern_su
 	qn_report *report;
 	QN_TRY(qn_model_can_save_bits(m, a));
 	QN_TRY(qn_report_can_write(m->ctx, a, m->config->report_path));
-	const qn_result_file files[] = {{"the archive", path}, {"the allocation file", m->config->save_path}, {"the report", m->config->report_path}};
+	const qn_result_file files[] = {{"the archive", path, NULL}, {"the allocation file", m->config->save_path, NULL}, {"the report", m->config->report_path, NULL}};
 	QN_TRY(qn_result_files_differ(m->ctx, a, files, QN_LEN(files)));
 	QN_TRY(qn_archive_create(m->ctx, a, path, &ar)); /* first: a path that cannot be written is known before hours of work */
 	QN_TRY(qn_model_quantize(m));

@@ -14,27 +14,10 @@
 enum { MOST_SAMPLES_OF_COMPILE = 32 };
 
 /* --- files --------------------------------------------------------------------------------------------------------------------- */
-/* Only a report gives way to a report: whatever else bears the name, a configuration, a page of somebody's, stays. */
-static bool may_replace(const char *path)
-{
-	static const char *const beginnings[] = {QN_REPORT_JSON_BEGINS, QN_REPORT_HTML_BEGINS};
-	char head[64] = {0};
-	FILE *f = fopen(path, "rbe");
-	size_t n = f ? fread(head, 1, sizeof head - 1, f) : 0;
-	if (f)
-		fclose(f);
-	bool ours = n == 0;
-	for (size_t i = 0; i < QN_LEN(beginnings); i++)
-		ours |= !strncmp(head, beginnings[i], strlen(beginnings[i]));
-	return ours;
-}
-
 qn_status qn_report_can_write(qn_ctx *ctx, qn_arena *a, const char *path)
 {
-	QN_TRY(qn_result_file_check(ctx, a, &(qn_result_file){"the report", path}));
-	if (path && !may_replace(path))
-		QN_FAIL(ctx, QUERN_ERR_CONFIG, "'%s' is there and is no report, so it is left alone; give the report another name", path);
-	return QUERN_OK;
+	static const qn_result_kind kind = {"report", {QN_REPORT_JSON_BEGINS, QN_REPORT_HTML_BEGINS}};
+	return qn_result_file_check(ctx, a, &(qn_result_file){"the report", path, &kind});
 }
 
 static const char *last_of(const char *path)

@@ -20,7 +20,9 @@ struct quern_tuning {
 void qn_result_curve(const qn_tuner *t, const qn_solution *s, struct quern_tuning *r);
 /* The chosen point, and how many layers have which width there. measured: NAN where it was not executed. */
 void qn_result_choice(const qn_tuner *t, const qn_solution *s, double measured, struct quern_tuning *r);
-/* The text for `json`. */
+/* How the text for `json` begins, and how a former one is known. */
+#define QN_TUNING_RESULT_BEGINS "{ \"tuning\":"
+/* The text. */
 void qn_result_json(const qn_tuner *t, const qn_solution *s, const struct quern_tuning *r, qn_text *out);
 
 #endif

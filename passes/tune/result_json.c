@@ -72,7 +72,7 @@ static void add_acts(qn_text *out, const qn_solution *s, const struct quern_tuni
 
 void qn_result_json(const qn_tuner *t, const qn_solution *s, const struct quern_tuning *r, qn_text *out)
 {
-	qn_text_add(out, "{ \"tuning\": ");
+	qn_text_add(out, QN_TUNING_RESULT_BEGINS " ");
 	qn_tuning_write(&r->tuning, out);
 	add_number(out, "gap", r->gap);
 	qn_text_add(out, ",\n  \"layers\": [");

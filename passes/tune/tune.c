@@ -41,8 +41,9 @@ static qn_status check_options(const qn_tuner *t)
 /* Before the work, and again once the samples are known, which are not to be replaced. */
 static qn_status check_files(const qn_tuner *t)
 {
-	const qn_result_file files[] = {{"the allocation file", t->output}, {"the tuning state", t->state_path}, {"the curve", t->options->curve},
-		{"the report", t->config->report_path}};
+	static const qn_result_kind curve = {"curve", {QN_TUNING_RESULT_BEGINS, NULL}};
+	const qn_result_file files[] = {{"the allocation file", t->output, &qn_allocation_kind}, {"the tuning state", t->state_path, NULL},
+		{"the curve", t->options->curve, &curve}, {"the report", t->config->report_path, NULL}};
 	for (size_t i = 0; i < QN_LEN(files); i++)
 		QN_TRY(qn_result_file_check(t->ctx, t->a, &files[i]));
 	QN_TRY(qn_report_can_write(t->ctx, t->a, t->config->report_path));

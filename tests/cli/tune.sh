@@ -41,6 +41,12 @@ quern tune $m -o a.json --max-bits 5 --calib good.npz --curve a.json.partial; ec
 quern tune $m -o a.json --max-bits 5 --calib good.npz --curve nowhere/c.json; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --report a.html --curve a.html; echo "status $?"
 quern tune $m -o a.json --max-bits 5 --calib good.npz --report load.json; echo "status $?"
+for kind in "-o notes" "-o a.json --curve notes" "-o a.json --curve was.json" "-o was.curve"; do
+  echo precious > notes; echo '{"format":"quern-allocation"}' > was.json; echo '{ "tuning": {} }' > was.curve
+  quern tune $m $kind --max-bits 5 --calib good.npz; echo "status $?"; cat notes was.json was.curve
+done
+quern compile $m -o a.nnef.tar --save-bits notes; echo "status $?"; quern eval $m --eval good.npz --save-bits was.curve; echo "status $?"
+: > was.curve; quern tune $m -o was.json --curve was.curve --max-bits 5 --rounding mse --calib good.npz > was.out; echo "status $?"; head -c 30 was.json; echo; head -c 30 was.curve; echo; rm notes was*
 quern tune $m -o left.json --max-bits 4 --calib good.npz --bits ffn=4; echo "status $?"; ls left* 2> /dev/null # known before anything is measured
 quern tune $m -o left.json --min-cosine 0.9999999 --calib good.npz --bits ffn=4 2> left.err; echo "status $?"; grep -E "keeps|no widths" left.err | cut -c 1-60; ls left*; mv left.json.partial kept; rm left*
 for wrong in '99 4 0 0' '0 7 0 0' '1 4 7ff8000000000000 0' '1 4 0 bff0000000000000' '1 4 7ff0000000000000 0' '1 4 0 -1' 'x'; do
