@@ -24,17 +24,37 @@ bool qn_needs_compiling(const qn_tuner *t)
 	return false;
 }
 
-/* Roundings by samples change the biases of their layers and give biases to those without: no two of them will be equal, nor are these. */
+/* Of what a layer reads in the samples. */
+static uint64_t rows_of(const qn_tuner *t, size_t layer)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		const qn_unit *u = &t->units[i];
+		uint64_t products = 0;
+		bool of_unit = false;
+		for (size_t k = 0; k < u->n; k++) {
+			products += u->layers[k]->role != QN_ROLE_EMBEDDING;
+			of_unit |= u->layers[k] == &t->model->plan.layers[layer];
+		}
+		if (of_unit)
+			return products ? u->products / (u->weights * products) : 0;
+	}
+	return UINT64_MAX;
+}
+
+/* Roundings by samples change the biases of their layers and give biases to those without: no two of them will be equal, nor are these. Too few rows leave them
+ * as they are. */
 static qn_status stand_in_for_biases(qn_tuner *t, quern_model *m)
 {
 	qn_rounding r = t->config->rounding;
 	if (r != QN_ROUND_GPTQ && r != QN_ROUND_IMPORTANCE)
 		return QUERN_OK;
 	qn_gptq_mark(&m->plan, "", r == QN_ROUND_GPTQ);
+	for (size_t i = 0; i < m->plan.n && r == QN_ROUND_IMPORTANCE; i++) /* it gives biases only to what it rounds */
+		m->plan.layers[i].rounding = rows_of(t, i) < QN_FEWEST_ROWS ? NULL : m->plan.layers[i].rounding;
 	QN_TRY(qn_gptq_give_biases(m->graph, &m->plan));
 	for (size_t i = 0; i < m->plan.n; i++) {
 		qn_layer *l = &m->plan.layers[i];
-		if (!l->rounding)
+		if (!l->rounding || rows_of(t, i) < QN_FEWEST_ROWS)
 			continue;
 		qn_tensor *v = qn_tensor_new(&m->arena, QN_F32, 1, &l->n);
 		for (int64_t k = 0; k < l->n; k++)

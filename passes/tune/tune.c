@@ -86,13 +86,13 @@ static qn_status prepare(qn_tuner *t)
 		for (size_t i = 0; i < t->model->plan.n; i++) /* nothing is rounded here */
 			t->model->plan.layers[i].rounding = t->model->plan.layers[i].rounding_note = NULL;
 	}
-	QN_TRY(qn_size_estimate(t));
-	QN_TRY(qn_search_can_meet(t));
 	QN_TRY(qn_samples_open(g, t->config->calib_path, t->a, &t->samples));
 	QN_TRY(qn_samples_sort(t->samples)); /* sums do not depend on the names of files */
 	QN_TRY(qn_streams_open(g, t->samples, 0, t->a, &t->streams));
 	QN_TRY(check_files(t));
 	QN_TRY(qn_outputs_begin(t));
+	QN_TRY(qn_size_estimate(t));
+	QN_TRY(qn_search_can_meet(t));
 	QN_TRY(qn_checks_open(t)); /* ahead of what takes long */
 	t->kl = !(t->options->min_cosine > 0) && qn_plan_logits_tell_all(&t->model->plan, g);
 	const char *key;
