@@ -47,13 +47,15 @@ bool qn_unit_tunes_act(const qn_tuner *t, const qn_unit *u)
 	return t->options->activations && u->act_open && u->candidates[u->chosen].form == QN_FORM_I8;
 }
 
+/* As the layers read it: one that reads the transposed weight of another has codes of its own. */
 static qn_status same_weight(qn_graph *g, qn_layer *a, qn_layer *b, bool *same)
 {
 	qn_value *x = a->node->in[a->weight_in], *y = b->node->in[b->weight_in];
 	bool table = (a->role == QN_ROLE_EMBEDDING) != (b->role == QN_ROLE_EMBEDDING);
 	qn_value *root = qn_value_root(x);
-	*same = x == y || (root && root == qn_value_root(y));
-	return !*same && table && a->n == b->n && a->k == b->k ? qn_same_matrix(g, x, y, same) : QUERN_OK;
+	bool alike = table || (root && root == qn_value_root(y));
+	*same = x == y;
+	return !*same && alike && a->n == b->n && a->k == b->k ? qn_same_matrix(g, x, y, same) : QUERN_OK;
 }
 
 static qn_status place(qn_tuner *t, qn_layer *l)

@@ -101,9 +101,10 @@ def llama(tally, engine, folder):
 
 
 def small(path, nodes, outputs):
-    """Layers of 64 x 64 by the names of their weights, and samples of their input."""
+    """Layers of 64 x 64 (`wide`: 96 x 64) by the names of their weights, and samples of their input."""
     rng = np.random.default_rng(5)
-    weights = [numpy_helper.from_array((rng.standard_normal((64, 64)) / 8).astype(np.float32), n) for n in ("up", "down", "out", "pool")]
+    shapes = {"up": (64, 64), "down": (64, 64), "out": (64, 64), "pool": (64, 64), "wide": (96, 64)}
+    weights = [numpy_helper.from_array((rng.standard_normal(shape) / 8).astype(np.float32), n) for n, shape in shapes.items()]
     made = [helper.make_node(op, ins.split(), [out], f"{op}_{out}", **attrs) for op, ins, out, attrs in nodes]
     graph = helper.make_graph(made, "small", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
                               [helper.make_tensor_value_info(n, t, None) for n, t in outputs], weights)
@@ -115,18 +116,31 @@ def small(path, nodes, outputs):
 TRUNK = [("MatMul", "x up", "h", {}), ("Relu", "h", "r", {}), ("MatMul", "r down", "d", {}), ("Add", "d x", "s", {}), ("MatMul", "s out", "logits", {})]
 
 
+def modelled(engine, path, bits, nodes, outputs):
+    """The tuning, and what it says of the error over what the archive does."""
+    model = small(path, nodes, [(name, TensorProto.FLOAT) for name in outputs])
+    samples, widths, archive = path.with_suffix(".npz"), path.with_suffix(".json"), path.with_suffix(".nnef.tar")
+    flags = ["--rounding", "mse", "--embedding-bits", "32"]
+    found = tune(widths, "--max-bits", bits, *flags, model=model, samples=samples)["tuning"]
+    feeds = dict(np.load(samples))
+    compile_model(model, archive, "--load-bits", widths, *flags)
+    exact, got = ort_session(model).run(None, feeds), engine.run(archive, feeds)
+    error = np.mean([1 - np.vdot(a, b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(map(np.float64, exact), map(np.float64, got))])
+    return found, error / found["chosen"]["error"]
+
+
 def beside_logits(engine, folder):
     """A layer that leads to another output than the logits costs what it does there: the modelled error is that of the archive."""
-    model = small(folder / "two.onnx", TRUNK + [("MatMul", "s pool", "p", {}), ("Tanh", "p", "pooled", {})], [("logits", TensorProto.FLOAT), ("pooled", TensorProto.FLOAT)])
-    samples = model.with_suffix(".npz")
-    flags = ["--rounding", "mse", "--embedding-bits", "32"]
-    found = tune(folder / "two.json", "--max-bits", "5.6", *flags, model=model, samples=samples)
-    feeds = dict(np.load(samples))
-    compile_model(model, folder / "two.nnef.tar", "--load-bits", folder / "two.json", *flags)
-    exact, got = ort_session(model).run(None, feeds), engine.run(folder / "two.nnef.tar", feeds)
-    error = np.mean([1 - np.vdot(a, b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(map(np.float64, exact), map(np.float64, got))])
-    modelled = found["tuning"]["chosen"]["error"]
-    return found["tuning"]["measure"] == "cosine" and 0.7 < error / modelled < 1.4, f"modelled {modelled:.3e}, in the engine {error:.3e}"
+    found, ratio = modelled(engine, folder / "two.onnx", "5.6", TRUNK + [("MatMul", "s pool", "p", {}), ("Tanh", "p", "pooled", {})], ["logits", "pooled"])
+    return found["measure"] == "cosine" and 0.7 < ratio < 1.4, f"{found['measure']}; in the engine {ratio:.3f} of what is modelled"
+
+
+def transposed(engine, folder):
+    """A table that one layer reads as it is, and another transposed: each is measured with codes of its own."""
+    nodes = [("ArgMax", "x", "i", {"axis": -1, "keepdims": 0}), ("Gather", "wide i", "e", {}), ("Transpose", "wide", "t", {"perm": [1, 0]}), ("MatMul", "e t", "h", {}),
+             ("Relu", "h", "r", {}), ("MatMul", "r wide", "d", {}), ("Tanh", "d", "y", {})]
+    found, ratio = modelled(engine, folder / "transposed.onnx", "9", nodes, ["y"])
+    return 0.5 < ratio < 2, f"in the engine {ratio:.3f} of what is modelled"
 
 
 def stored_bytes(archive):
@@ -207,6 +221,7 @@ def main():
     tally, engine = Tally(), Engine()
     with tempfile.TemporaryDirectory() as name:
         tally.attempt("a layer beside the logits", lambda: beside_logits(engine, pathlib.Path(name)))
+        tally.attempt("a transposed weight", lambda: transposed(engine, pathlib.Path(name)))
         tally.attempt("weights that layers share", lambda: stored_once(pathlib.Path(name)))
         tally.attempt("few rows", lambda: few_rows(pathlib.Path(name)))
         tally.attempt("no output to measure", lambda: nothing_to_measure(pathlib.Path(name)))
