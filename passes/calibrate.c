@@ -76,9 +76,9 @@ QN_VECTOR static void channel_bounds(const float *restrict x, int64_t n, float *
 	}
 }
 
-static void gather(void *user, qn_stats *s, const float *x, int64_t rows, const float *clean, int64_t n, qn_arena *scratch)
+void qn_calibration_see(qn_calibration *c, qn_stats *s, const float *x, int64_t rows, const float *clean, int64_t n, qn_arena *scratch)
 {
-	int half = ((const qn_calibration *)user)->half;
+	int half = c->half;
 	s->count += n;
 	s->masked += rows * s->channels - n;
 	for (int64_t r = 0; r < rows; r++)
@@ -163,7 +163,7 @@ qn_status qn_pass_calibrate(qn_graph *g, qn_pass_env *env)
 	collect(g, p, c);
 	env->calibration = c;
 	c->samples = qn_samples_count(env->samples);
-	QN_TRY(qn_calibration_run(g, env, gather, c));
+	QN_TRY(qn_calibration_run(g, env));
 	for (size_t i = 0; i < c->n; i++) {
 		qn_arena scratch;
 		qn_arena_init(&scratch, g->ctx);

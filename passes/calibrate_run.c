@@ -9,8 +9,7 @@
 typedef struct run {
 	qn_graph *g;
 	qn_stats **layer, **output; /* by value id; NULL for values that are not watched */
-	qn_see_fn see;
-	void *user;
+	qn_calibration *c;
 	qn_value *bad; /* holds NaN or infinity */
 } run;
 
@@ -53,20 +52,19 @@ static bool look(run *r, qn_stats *s, const float *x, int64_t n, qn_arena *scrat
 	if (!n)
 		return true;
 	if (all_plain(x, n, s->mask_floor)) {
-		r->see(r->user, s, x, n / s->channels, x, n, scratch);
+		qn_calibration_see(r->c, s, x, n / s->channels, x, n, scratch);
 		return true;
 	}
 	float *zeroed = QN_NEW(scratch, float, n), *clean = QN_NEW(scratch, float, n);
 	bool bad = false;
 	int64_t kept = unmask(x, n, s->mask_floor, zeroed, clean, &bad);
 	if (!bad)
-		r->see(r->user, s, zeroed, n / s->channels, clean, kept, scratch);
+		qn_calibration_see(r->c, s, zeroed, n / s->channels, clean, kept, scratch);
 	return !bad;
 }
 
-static qn_status observe(void *user, const qn_value *v, const qn_tensor *t)
+static qn_status observe(run *r, const qn_value *v, const qn_tensor *t)
 {
-	run *r = user;
 	qn_stats *const watched[] = {r->layer[v->id], r->output[v->id]};
 	for (int i = 0; i < 2; i++) {
 		if (!watched[i] || t->type != QN_F32)
@@ -140,11 +138,11 @@ static qn_status fill(run *r, group *p, qn_samples *samples, size_t from, qn_are
 	return QUERN_OK;
 }
 
-static qn_status observe_all(run *r, group *p, qn_calibration *c, qn_value *v, size_t *at)
+static qn_status observe_all(run *r, group *p, qn_value *v, size_t *at)
 {
 	for (size_t i = 0; v && i < p->n; i++) {
 		*at = i;
-		c->half = p->half[i];
+		r->c->half = p->half[i];
 		const qn_tensor *t = qn_exec_value(p->e[i], v);
 		if (t)
 			QN_TRY(observe(r, v, t));
@@ -153,19 +151,19 @@ static qn_status observe_all(run *r, group *p, qn_calibration *c, qn_value *v, s
 }
 
 /* *at: the sample that a failure is of; p->n where it may be any. */
-static qn_status run_together(run *r, group *p, qn_calibration *c, size_t *at)
+static qn_status run_together(run *r, group *p, size_t *at)
 {
 	for (*at = 0; *at < p->n; ++*at)
 		QN_TRY(qn_exec_begin(p->e[*at], p->in[*at]));
 	for (int i = 0; i < r->g->n_inputs; i++)
-		QN_TRY(observe_all(r, p, c, r->g->inputs[i], at));
+		QN_TRY(observe_all(r, p, r->g->inputs[i], at));
 	for (qn_node *n = r->g->first; n; n = n->next) {
 		if (!qn_exec_needs(n))
 			continue;
 		*at = p->n;
 		QN_TRY(qn_exec_step_many(p->e, p->n, n));
 		for (int i = 0; i < n->n_out; i++)
-			QN_TRY(observe_all(r, p, c, n->out[i], at));
+			QN_TRY(observe_all(r, p, n->out[i], at));
 		for (size_t i = 0; i < p->n; i++)
 			qn_exec_finish(p->e[i], n);
 	}
@@ -191,7 +189,7 @@ static qn_status run_group(run *r, group *p, qn_pass_env *env, size_t from)
 	qn_status status = fill(r, p, env->samples, from, &a);
 	if (status == QUERN_OK) {
 		size_t at;
-		status = run_together(r, p, env->calibration, &at);
+		status = run_together(r, p, &at);
 		if (status != QUERN_OK)
 			status = explain(r, p, env->samples, status, at, &a);
 	}
@@ -199,9 +197,9 @@ static qn_status run_group(run *r, group *p, qn_pass_env *env, size_t from)
 	return status;
 }
 
-qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, qn_see_fn see, void *user)
+qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env)
 {
-	run r = {.g = g, .see = see, .user = user};
+	run r = {.g = g, .c = env->calibration};
 	if (!watch(&r, env->scratch, env->calibration))
 		return QUERN_OK;
 	qn_arena keep;

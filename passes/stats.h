@@ -48,10 +48,10 @@ qn_stats *qn_calibration_find(const qn_calibration *c, const qn_value *v); /* NU
 /* --- the run over the samples ------------------------------------------------------------------------------------------ */
 /* Sees a tensor of the calibration as it is computed: values without those that a mask made, which are 0 in `x`. `clean` are the n values
  * that no mask made. */
-typedef void (*qn_see_fn)(void *user, qn_stats *s, const float *x, int64_t rows, const float *clean, int64_t n, qn_arena *scratch);
+void qn_calibration_see(qn_calibration *c, qn_stats *s, const float *x, int64_t rows, const float *clean, int64_t n, qn_arena *scratch);
 /* Runs the float graph over all samples. NaN or +infinity in a tensor of the calibration is QUERN_ERR_NUMERIC with a message that names the
  * sample and the node that made it. */
-qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env, qn_see_fn see, void *user);
+qn_status qn_calibration_run(qn_graph *g, qn_pass_env *env);
 /* The value up to which a value of v counts as made by a mask: half of the most negative constant that is added or selected on the way to
  * v, at most -1e8 where there is none. */
 float qn_mask_floor(const qn_value *v);

@@ -33,9 +33,9 @@ qn_status qn_unary_test_infer(qn_call *c);
 /* "nnef(x)". With NULL, the value is passed on by copy(x). */
 qn_status qn_unary_emit(qn_emit *e, const char *nnef);
 
-/* Kernels `map_f32` and `map_f64` from two expressions in x and p[0..3]. */
-#define QN_UNARY_FLOAT(expr32, expr64)                                                                                 \
-	QN_VECTOR static void map_f32(const float *in, float *out, int64_t n, const float *p)                          \
+/* Kernel `name` for vectors from an expression in x and p[0..3]. */
+#define QN_UNARY_F32(name, clones, expr32)                                                                             \
+	clones static void name(const float *in, float *out, int64_t n, const float *p)                                \
 	{                                                                                                              \
 		(void)p;                                                                                               \
 		QN_SIMD for (int64_t i = 0; i < n; i++)                                                                \
@@ -43,7 +43,11 @@ qn_status qn_unary_emit(qn_emit *e, const char *nnef);
 			const float x = in[i];                                                                         \
 			out[i] = expr32;                                                                               \
 		}                                                                                                      \
-	}                                                                                                              \
+	}
+
+/* Kernels `map_f32` and `map_f64` from two such expressions. */
+#define QN_UNARY_FLOAT(expr32, expr64)                                                                                 \
+	QN_UNARY_F32(map_f32, QN_VECTOR, expr32)                                                                       \
 	static void map_f64(const double *in, double *out, int64_t n, const double *p)                                 \
 	{                                                                                                              \
 		(void)p;                                                                                               \
@@ -67,15 +71,7 @@ qn_status qn_unary_emit(qn_emit *e, const char *nnef);
 
 /* Kernel `engine_f32`: the same as the engine computes it. */
 #define QN_UNARY_ENGINE(expr32)                                                                                        \
-	QN_FUSED static void engine_f32(const float *in, float *out, int64_t n, const float *p)                        \
-	{                                                                                                              \
-		(void)p;                                                                                               \
-		QN_SIMD for (int64_t i = 0; i < n; i++)                                                                \
-		{                                                                                                      \
-			const float x = in[i];                                                                         \
-			out[i] = expr32;                                                                               \
-		}                                                                                                      \
-	}                                                                                                              \
+	QN_UNARY_F32(engine_f32, QN_FUSED, expr32)                                                                     \
 	static const qn_unary as_engine = {.f32 = engine_f32, .f64 = map_f64};
 
 /* A whole row without attributes: float kernels, and "nnef(x)". */

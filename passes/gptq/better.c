@@ -119,9 +119,10 @@ static qn_status is_worse_by_row(qn_gptq_shared *h, const qn_gptq_target *t, con
 
 qn_status qn_rounded_judge(qn_gptq_shared *h, const qn_gptq_target *t, const float *q, const float *bias, qn_verdict *verdict)
 {
-	bool better, worse;
+	bool better, worse = false;
 	QN_TRY(is_better(h, t, q, &better));
-	QN_TRY(is_worse_by_row(h, t, q, bias, &worse));
+	if (better)
+		QN_TRY(is_worse_by_row(h, t, q, bias, &worse));
 	*verdict = !better ? QN_WORSE : worse ? QN_WORSE_BY_ROW : QN_BETTER;
 	return QUERN_OK;
 }
